@@ -1,0 +1,138 @@
+"""The tools of a sandbox as LangChain tools, for LangChain and LangGraph alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr
+
+from kern_tools.extras import missing
+from kern_tools.reply import Reply, result_of_artifact
+from kern_tools.result import ExecutionResult
+from kern_tools.sandbox import Sandbox
+from kern_tools.tools import Tool, tools_of
+
+try:
+    from langchain_core.messages import ToolMessage
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool, BaseToolkit
+except ImportError as error:
+    missing("langchain", error)
+
+__all__ = ["KernTool", "KernToolkit", "as_tools", "result_of"]
+
+
+def as_tools(
+    sandbox: Sandbox,
+    tools: str | Sequence[str] = ("code", "files"),
+    *,
+    strict: bool = True,
+    images: Literal["parts", "none"] = "parts",
+) -> list[BaseTool]:
+    """Offer tools of `sandbox` to a LangChain agent.
+
+    Args:
+        sandbox: Where the calls run; open for as long as the agent runs.
+        tools: Names of sets or of single tools.
+        strict: Schemas for strict mode: all properties required, absent is null.
+        images: `parts` sends images as content blocks, `none` leaves them out.
+
+    Returns:
+        One tool per name, each with native sync and async.
+    """
+    return [
+        KernTool(tool, strict=strict, images=images == "parts")
+        for tool in tools_of(sandbox, tools)
+    ]
+
+
+def result_of(message: object) -> ExecutionResult | None:
+    """Read the run behind a message.
+
+    Args:
+        message: A `ToolMessage`, its artifact, or any other object.
+
+    Returns:
+        The result, also after a checkpoint; None where there was no run.
+    """
+    if isinstance(message, Mapping):
+        return result_of_artifact(message.get("artifact", message))
+    return result_of_artifact(getattr(message, "artifact", None))
+
+
+class KernToolkit(BaseToolkit):
+    """The same tools, for code that wants a toolkit; fields as in `as_tools`."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    sandbox: Sandbox
+    tools: str | Sequence[str] = ("code", "files")
+    strict: bool = True
+    images: Literal["parts", "none"] = "parts"
+
+    def get_tools(self) -> list[BaseTool]:
+        """Return the tools."""
+        return as_tools(
+            self.sandbox, self.tools, strict=self.strict, images=self.images
+        )
+
+
+class KernTool(BaseTool):
+    """One tool of a sandbox; made by `as_tools`.
+
+    Called with a tool call, it returns a `ToolMessage`: text, or blocks where there
+    are images; `status="error"` on a fault and on arguments that cannot be used; the
+    result as plain JSON in `artifact`. Called with a dict, it returns the content.
+    """
+
+    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
+    _tool: Tool = PrivateAttr()
+    _images: bool = PrivateAttr()
+
+    def __init__(self, tool: Tool, *, strict: bool, images: bool) -> None:
+        super().__init__(
+            name=tool.name,
+            description=tool.description,
+            args_schema=tool.schema(strict=strict),
+        )
+        self._tool = tool
+        self._images = images
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        """Return the arguments model."""
+        return self._tool.arguments
+
+    def _to_args_and_kwargs(
+        self, tool_input: object, tool_call_id: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        # The framework would validate here and raise; whatever the model wrote
+        # goes to the tool as it is, and the tool answers.
+        return (tool_input, tool_call_id), {}
+
+    def _run(self, arguments: object, call_id: str | None) -> tuple[Any, Any]:
+        return self._packed(self._tool.call(arguments, call_id=call_id), call_id)
+
+    async def _arun(self, arguments: object, call_id: str | None) -> tuple[Any, Any]:
+        reply = await self._tool.acall(arguments, call_id=call_id)
+        return self._packed(reply, call_id)
+
+    def _packed(self, reply: Reply, call_id: str | None) -> tuple[Any, Any]:
+        images = reply.images if self._images else ()
+        content: Any = reply.text
+        if images:
+            content = [{"type": "text", "text": reply.text}]
+            content += [
+                {"type": "image", "base64": image.base64, "mime_type": image.mime}
+                for image in images
+            ]
+        if call_id is None:
+            return content, reply.artifact
+        message = ToolMessage(
+            content,
+            artifact=reply.artifact,
+            status="error" if reply.is_error else "success",
+            name=self.name,
+            tool_call_id=call_id,
+        )
+        return message, reply.artifact

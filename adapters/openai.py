@@ -1,0 +1,155 @@
+"""The tools of a sandbox for plain OpenAI calls: Chat Completions and Responses.
+
+Requests and answers are dicts, and what the SDK returned is read by its attributes:
+the SDK is not imported, so that any version of it will do, and a plain server too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kern_tools.reply import Reply
+from kern_tools.sandbox import Sandbox
+from kern_tools.tools import TOOL_ALIASES, Tool, tools_of
+from kern_tools.turn import Call, arun_turn, run_turn
+from kern_tools.wire import (
+    WireAnswer,
+    WireCall,
+    calls_in,
+    chat_function,
+    free_text_tool,
+    items_for,
+    response_function,
+)
+
+__all__ = ["Answers", "OpenAITools", "as_tools"]
+
+
+def as_tools(
+    sandbox: Sandbox,
+    tools: str | Sequence[str] = ("code", "files"),
+    *,
+    strict: bool = True,
+    images: Literal["parts", "none"] = "parts",
+) -> OpenAITools:
+    """Offer tools of `sandbox` to a model behind the OpenAI API.
+
+    Args:
+        sandbox: Where the calls run; open for as long as calls are answered.
+        tools: Names of sets or of single tools.
+        strict: Ask for strict mode; False for servers that do not have it.
+        images: `parts` sends images to the model, `none` leaves them out.
+
+    Returns:
+        The lists to pass as `tools=`, and `answer` for what comes back.
+    """
+    return OpenAITools(tuple(tools_of(sandbox, tools)), strict, images == "parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What to append to the history, and what the calls came to.
+
+    Iterating gives one `Reply` for each call that was ours, in the order of the calls.
+
+    Attributes:
+        items: In Chat the tool messages, then one user message with the images, if
+            any; in Responses the output items.
+        replies: What iterating gives.
+        unanswered: The calls that are not ours or have no id, as they came.
+    """
+
+    items: list[Any]
+    replies: tuple[Reply, ...]
+    unanswered: list[Any]
+
+    def __iter__(self) -> Iterator[Reply]:
+        return iter(self.replies)
+
+    def __len__(self) -> int:
+        return len(self.replies)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAITools:
+    """Tool definitions for each way of the API, and the answers to what comes back."""
+
+    tools: tuple[Tool, ...]
+    strict: bool
+    images: bool
+
+    @property
+    def chat(self) -> list[Any]:
+        """For `chat.completions.create(tools=...)`."""
+        return [chat_function(tool, strict=self.strict) for tool in self.tools]
+
+    @property
+    def responses(self) -> list[Any]:
+        """For `responses.create(tools=...)`."""
+        return [response_function(tool, strict=self.strict) for tool in self.tools]
+
+    @property
+    def custom(self) -> list[Any]:
+        """For `responses.create(tools=...)`: `run_code` takes its code as free text."""
+        return [
+            free_text_tool(tool) if tool.name == "run_code" else function
+            for tool, function in zip(self.tools, self.responses, strict=True)
+        ]
+
+    def answer(self, turn: object) -> Answers:
+        """Run the calls of one turn side by side and wait for all.
+
+        Args:
+            turn: A chat completion or its message, a response, or a list of calls;
+                objects of the SDK or dicts.
+
+        Returns:
+            The answers; none where the model made no call.
+
+        Raises:
+            TypeError: `turn` is something else, such as a stream not read yet.
+            SandboxError: The sandbox is not open.
+        """
+        ours, unanswered = self._sorted(turn)
+        replies = run_turn([call for _, call in ours])
+        return self._answers(ours, replies, unanswered)
+
+    async def aanswer(self, turn: object) -> Answers:
+        """Run the calls as `answer` does; cancelling ends their boxes."""
+        ours, unanswered = self._sorted(turn)
+        replies = await arun_turn([call for _, call in ours])
+        return self._answers(ours, replies, unanswered)
+
+    def _sorted(self, turn: object) -> tuple[list[tuple[WireCall, Call]], list[Any]]:
+        tools = {tool.name: tool for tool in self.tools}
+        ours: list[tuple[WireCall, Call]] = []
+        unanswered: list[Any] = []
+        seen: list[tuple[Any, ...]] = []
+        for wire in calls_in(turn):
+            tool = tools.get(TOOL_ALIASES.get(str(wire.name), str(wire.name)))
+            if tool is None or wire.call_id is None:
+                unanswered.append(wire.raw)
+                continue
+            # A call sent twice under one id runs once; another call under it runs.
+            sent = (wire.call_id, wire.name, wire.written)
+            if wire.call_id and sent in seen:
+                continue
+            seen.append(sent)
+            code = wire.is_free_text and tool.name == "run_code"
+            written = {"code": wire.written} if code else wire.written
+            ours.append((wire, Call(tool, written, wire.call_id)))
+        return ours, unanswered
+
+    def _answers(
+        self,
+        ours: list[tuple[WireCall, Call]],
+        replies: list[Reply],
+        unanswered: list[Any],
+    ) -> Answers:
+        answered = [
+            WireAnswer(wire, reply.text, reply.images if self.images else ())
+            for (wire, _), reply in zip(ours, replies, strict=True)
+        ]
+        return Answers(items_for(answered), tuple(replies), unanswered)

@@ -1,0 +1,121 @@
+"""One call on its way through a box: what to run, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from .capture import Capture
+from .frames import MAX_RESULTS, MAX_RESULTS_BYTES, rich_result
+from .result import RichResult
+from .verdict import EndedBy, Evidence
+
+Chunk = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What to run: a Python cell, or a command with an optional script.
+
+    Attributes:
+        language: `python` for a cell; anything else becomes the command.
+        code: The cell, or a script too long for a command line.
+        argv: The command; empty for a cell.
+    """
+
+    language: str
+    code: str | None = None
+    argv: tuple[str, ...] = ()
+
+    @property
+    def is_cell(self) -> bool:
+        """The code runs in the driver itself."""
+        return self.language == "python"
+
+    def as_request(self) -> dict[str, object]:
+        """Give the driver's view of it."""
+        return {"language": self.language, "code": self.code, "argv": list(self.argv)}
+
+
+class Call:
+    """The engine's record of one call.
+
+    Attributes:
+        done: Resolves to the `Evidence` once the box is gone and the streams are read.
+        ended_by: Our own reason to end it, set before the kill.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        timeout_s: float,
+        cap_bytes: int,
+        call_id: str | None = None,
+        on_stdout: Chunk | None = None,
+        on_stderr: Chunk | None = None,
+    ) -> None:
+        self.work = work
+        self.timeout_s = timeout_s
+        self.call_id = call_id
+        self.stdout = Capture(cap_bytes, on_stdout)
+        self.stderr = Capture(cap_bytes, on_stderr)
+        self.results: list[RichResult] = []
+        self.results_omitted = 0
+        self.notes = ""
+        self.done: Future[Evidence] = Future()
+        self.ended_by: EndedBy | None = None
+        self.exit_code: int | None = None
+        self.exec_failure: tuple[int, bool, str] | None = None
+        self.submitted_s = time.monotonic()
+        self.started_s: float | None = None
+        self.ended_s: float | None = None
+        self._results_bytes = 0
+
+    def begin(self) -> float:
+        """Note the start of the box; give the deadline."""
+        self.started_s = time.monotonic()
+        return self.started_s + self.timeout_s
+
+    def take(self, kind: bytes, payload: bytes) -> None:
+        """Take one frame; what a cell could not have said truly is ignored."""
+        if kind == b"r":
+            self._take_result(payload)
+        elif kind == b"o":
+            self.results_omitted += 1
+        elif kind == b"x" and self.work.is_cell and payload.isdigit():
+            self.exit_code = int(payload[:4]) & 0xFF
+        elif kind == b"e" and not self.work.is_cell:
+            number, exists, path = payload.split(b"\0", 2)
+            self.exec_failure = (int(number), exists == b"1", path.decode())
+
+    def _take_result(self, payload: bytes) -> None:
+        self._results_bytes += len(payload)
+        full = self._results_bytes > MAX_RESULTS_BYTES
+        value = None if full else rich_result(payload)
+        if value is None or len(self.results) >= MAX_RESULTS:
+            self.results_omitted += 1
+        else:
+            self.results.append(value)
+
+    def finish(self, evidence: Evidence) -> None:
+        """Read what is left in the pipes and hand the evidence over."""
+        self.ended_s = time.monotonic()
+        self.stdout.drain_all()
+        self.stderr.drain_all()
+        self.close()
+        if not self.done.done():
+            self.done.set_result(evidence)
+
+    def fail(self, error: BaseException) -> None:
+        """End the call with trouble of our own house."""
+        self.close()
+        if not self.done.done():
+            self.done.set_exception(error)
+
+    def close(self) -> None:
+        """Close the pipes."""
+        self.stdout.close()
+        self.stderr.close()

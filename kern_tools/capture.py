@@ -1,0 +1,88 @@
+"""One output stream of a call: kept up to a cap, counted to its end."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable
+
+_SCRATCH = bytearray(1 << 18)  # read into by the engine thread only
+_VIEW = memoryview(_SCRATCH)
+_READS_A_PASS = 16
+
+
+class Capture:
+    """The host's end of one pipe, read without blocking.
+
+    Attributes:
+        writer: The end for the box; close it with `close_writer` once handed over.
+        total_bytes: How much was written so far, the discarded part included.
+    """
+
+    def __init__(
+        self, cap_bytes: int, on_chunk: Callable[[bytes], None] | None = None
+    ) -> None:
+        self.reader, self.writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self.reader, False)
+        self.total_bytes = 0
+        self._cap = cap_bytes
+        self._kept = bytearray()
+        self._on_chunk = on_chunk
+
+    def drain(self) -> bool:
+        """Take what is there, up to a bound; False once every writer is gone."""
+        for _ in range(_READS_A_PASS):
+            try:
+                count = os.readv(self.reader, [_SCRATCH])
+            except BlockingIOError:
+                return True
+            if count == 0:
+                return False
+            self._take(count)
+        return True
+
+    def drain_all(self) -> None:
+        """Take all that is there; for a stream whose writers are known to be dead."""
+        before = -1
+        while before != self.total_bytes and self.reader >= 0:
+            before = self.total_bytes
+            if not self.drain():
+                return
+
+    def _take(self, count: int) -> None:
+        self.total_bytes += count
+        room = self._cap - len(self._kept)
+        if room > 0:
+            self._kept += _VIEW[: min(count, room)]
+        if self._on_chunk is not None:
+            self._on_chunk(bytes(_VIEW[:count]))
+
+    @property
+    def truncated(self) -> bool:
+        """More was written than the cap keeps."""
+        return self.total_bytes > len(self._kept)
+
+    def text(self) -> tuple[str, bool]:
+        """Give the kept part as text, and whether invalid bytes were replaced.
+
+        A character that the cap cut in two is dropped whole.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        try:
+            return decoder.decode(self._kept, final=not self.truncated), False
+        except UnicodeDecodeError:
+            replacing = codecs.getincrementaldecoder("utf-8")("replace")
+            return replacing.decode(self._kept, final=not self.truncated), True
+
+    def close_writer(self) -> None:
+        """Close the box's end in this process."""
+        if self.writer >= 0:
+            os.close(self.writer)
+            self.writer = -1
+
+    def close(self) -> None:
+        """Close both ends."""
+        self.close_writer()
+        if self.reader >= 0:
+            os.close(self.reader)
+            self.reader = -1

@@ -1,0 +1,178 @@
+"""Every option of a sandbox, checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, cast
+
+from .budget import Budget
+from .mounts import Mount, check_mounts
+from .option_checks import refusal
+from .option_table import CHECKS
+from .options import FrozenMap, Options
+from .scratch import DEFAULT_TMPFS_MB, check_tmpfs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import SecretStr
+
+__all__ = ["DEFAULT_TMPFS_MB", "Budget", "SandboxConfig"]
+
+MountSpec = str | tuple[str, str]
+"""A target, or a target with `"ro"` or `"rw"`."""
+
+OutputCallback = Callable[[str], object]
+"""Called with pieces of a stream's text as they arrive."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxConfig(Options):
+    """Every option of a sandbox; constructing one checks it as a whole.
+
+    Raises:
+        ConfigError: An option is unknown, or cannot be used; `option` names it.
+        MountRefused: The mount policy refuses `workspace`, `mounts` or `tmpfs`.
+    """
+
+    image: str = "host"
+    """Where a box's files come from: `host` is an image of the Python that runs you,
+    anything else an OCI reference, also by digest."""
+    packages: Sequence[str] = ()
+    """Installed distributions that the host image gets, with what they need."""
+    workspace: str | os.PathLike[str] | None = None
+    """Host directory that is kept after close; None makes one and removes it."""
+    workspace_max_bytes: int | None = None
+    """Size at which the workspace counts as full; watched, not enforced by a quota."""
+    memory_mb: int | None = 512
+    """Memory cap in MiB, scratch and shared memory included; None lets a profile's
+    apply."""
+    cpus: float | None = None
+    """CPU cap in cores; None is no cap, or a profile's."""
+    pids: int | None = 256
+    """How many processes and threads a box may have; None leaves it to kern."""
+    timeout_s: float = 30
+    """Wall-clock limit of one call in seconds; a call may name another."""
+    network: bool = False
+    """RELAXES ISOLATION: boxes share the host's network, its loopback included."""
+    egress_allow: Sequence[str] = ()
+    """Domains that boxes may reach over HTTP(S), through kern's proxy; not with
+    `network`."""
+    cap_drop: Sequence[str] = ("ALL",)
+    """Capabilities dropped beyond those that kern always drops; `()` keeps them."""
+    mounts: Mapping[str, MountSpec] | Mapping[Path, MountSpec] = field(
+        default_factory=lambda: FrozenMap[str, MountSpec]({})
+    )
+    """Host paths in the box: `{source: target}`, writable, or `{source: (target,
+    "ro")}`. A target that is missing is made, also in a workspace around it."""
+    tmpfs: Mapping[str, str] | None = None
+    """Memory-backed scratch, `{path: size}` with sizes such as `64m`. None is
+    `DEFAULT_TMPFS_MB` at /tmp, at most half of `memory_mb`, unless something is mounted
+    there or a security profile is set; `{}` is none."""
+    profiles: Sequence[str] = ()
+    """Resource profiles of kern.toml: `vcpu:NAME`, `vgpio:NAME`, `vdisk:NAME`."""
+    env: Mapping[str, str | SecretStr] = field(
+        default_factory=lambda: FrozenMap[str, str]({})
+    )
+    """Environment of the code. The values are kept as secrets: no repr, error or dump
+    shows one."""
+    max_output_bytes: int = 1 << 20
+    """Bytes of stdout and of stderr kept of one call; more is read and dropped."""
+    enforce_limits: bool = True
+    """False takes kern's best-effort way to the caps, without a systemd scope."""
+    require_limits: bool = False
+    """Refuse to start a box whose caps this host cannot enforce."""
+    security_profile: str | None = None
+    """`untrusted`: kern's bundle of system call allowlist, no capabilities, read-only
+    root."""
+    apparmor: str | None = None
+    """AppArmor profile, already loaded on the host, that the box enters."""
+    user: str | None = None
+    """Account of the image that code runs as, `user` or `user:group`; None is the
+    image's own."""
+    track_files: bool = True
+    """List what each call created or modified; costs a walk of the workspace."""
+    offline: bool = False
+    """Never pull an image: an absent one is an error."""
+    pull_timeout_s: float = 900
+    """Limit in seconds for pulling an absent image, when the sandbox opens."""
+    max_running: int = 64
+    """Calls of this sandbox that may run at once; further ones wait."""
+    on_stdout: OutputCallback | None = None
+    """Called with pieces of every call's stdout as they arrive."""
+    on_stderr: OutputCallback | None = None
+    """Called with pieces of every call's stderr as they arrive."""
+    budget: Budget = field(default_factory=Budget)
+    """How much of a result a model is given."""
+
+    binds: tuple[Mount, ...] = field(init=False, repr=False, compare=False)
+    """`mounts` as checked, in the order in which kern must be given them."""
+    scratch: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    """`tmpfs` as checked and with its default: path to size, in kern's order."""
+
+    def __post_init__(self) -> None:
+        for name, check in CHECKS.items():
+            self._keep(name, check(name, getattr(self, name)))
+        self._check_mounts()
+        self._check_together()
+
+    def environment(self) -> dict[str, str]:
+        """Reveal `env`, for the box alone."""
+        return {
+            name: value if isinstance(value, str) else value.get_secret_value()
+            for name, value in self.env.items()
+        }
+
+    def public(self) -> dict[str, Any]:
+        """Show every option as plain JSON, but no secret and no callback.
+
+        Returns:
+            Option to value; `env` is its sorted names, `mounts` a list of dicts,
+            `tmpfs` what is in force.
+        """
+        shown = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        del shown["on_stdout"], shown["on_stderr"]
+        for name in ("packages", "egress_allow", "cap_drop", "profiles"):
+            shown[name] = list(shown[name])
+        return shown | {
+            "workspace": None if self.workspace is None else str(self.workspace),
+            "mounts": [
+                {
+                    "source": str(bind.source),
+                    "target": bind.target,
+                    "read_only": bind.read_only,
+                }
+                for bind in self.binds
+            ],
+            "tmpfs": dict(self.scratch),
+            "env": sorted(self.env),
+            "budget": asdict(self.budget),
+        }
+
+    def _check_mounts(self) -> None:
+        binds = check_mounts(self.mounts)
+        self._keep("binds", binds)
+        given = cast("Mapping[str, MountSpec]", self.mounts)
+        self._keep("mounts", FrozenMap(given))
+        hardened = self.security_profile is not None
+        scratch = check_tmpfs(
+            self.tmpfs, memory_mb=self.memory_mb, mounts=binds, hardened=hardened
+        )
+        self._keep("scratch", FrozenMap(scratch))
+        if self.tmpfs is not None:
+            self._keep("tmpfs", self.scratch)
+
+    def _check_together(self) -> None:
+        if self.network and self.egress_allow:
+            why = "has no meaning with network=True, which allows everything"
+            remedy = "leave one of the two out"
+            raise refusal("egress_allow", self.egress_allow, why, remedy)
+        if self.packages and self.image != "host":
+            why = f"is only for image='host', not for {self.image!r}"
+            remedy = "leave it out, or use an image that has them"
+            raise refusal("packages", self.packages, why, remedy)
+        if self.require_limits and os.environ.get("KERN_ALLOW_UNCAPPED"):
+            why = "contradicts KERN_ALLOW_UNCAPPED in the environment"
+            raise refusal("require_limits", True, why, "unset the variable")

@@ -1,0 +1,372 @@
+"""The program that runs in the box: takes one call, runs it, sends frames.
+
+It is sent to the box as code and never imported there, so it stands alone: standard
+library only, any Python >= 3.9, and lean at the start, because a box pays for every
+import (`traceback` alone costs more than the rest). What shows rich values is a second
+program, `driver_values`, run when there is one. A frame to the host is one byte of
+kind, four of length (little-endian), and the payload:
+
+    h   hello, with the version of this Python; before any code is accepted
+    r   one rich value: MIME, NUL, length in decimal, NUL, content, and again
+    o   a rich value was left out: it went over the bounds
+    e   the command could not be executed: errno, NUL, whether it exists, NUL, path
+    f   the streams are flushed; the answer to SIGURG
+    x   done, with the exit code in decimal
+
+The host sends one byte with three descriptors: stdout, stderr, and a file that holds
+the request, a marshalled dict.
+"""
+
+from __future__ import annotations
+
+import _socket
+import marshal
+import posix
+import sys
+
+import _signal  # type: ignore[import-not-found]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+CELL = "<cell>"
+CO_COROUTINE = 0x80
+ALLOW_TOP_LEVEL_AWAIT = 0x2000
+ONLY_AST = 0x400
+
+
+# Talking to the host
+
+
+def connect() -> _socket.socket:
+    """Move the control socket off descriptor 0, which becomes empty."""
+    control = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, posix.dup(0))
+    null = posix.open("/dev/null", posix.O_RDWR)
+    posix.dup2(null, 0)
+    posix.dup2(null, 1)
+    posix.close(null)
+    return control
+
+
+def send(kind: bytes, payload: bytes = b"") -> None:
+    CONTROL.sendall(kind + len(payload).to_bytes(4, "little") + payload)
+
+
+def take_request() -> dict[str, Any]:
+    """Wait for the one call: its streams, and a file that holds the request."""
+    byte, ancillary, _, _ = CONTROL.recvmsg(1, _socket.CMSG_SPACE(12))
+    if not byte:
+        posix._exit(0)
+    stdout, stderr, handle = memoryview(ancillary[0][2]).cast("i").tolist()
+    for target, pipe in ((1, stdout), (2, stderr)):
+        posix.dup2(pipe, target)
+        posix.close(pipe)
+    posix.lseek(handle, 0, 0)
+    body = posix.read(handle, posix.fstat(handle).st_size)
+    posix.close(handle)
+    request: dict[str, Any] = marshal.loads(body)
+    return request
+
+
+def flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # the code closed or replaced it: there is nothing to save
+            pass
+
+
+def on_deadline(signum: int, frame: FrameType | None) -> None:
+    flush()
+    send(b"f")
+
+
+# Making the process look like a script's
+
+
+def own(name: str) -> Any:
+    """Import a module of Python's own, whatever the code put on the path."""
+    if name not in sys.modules:
+        path = sys.path[:]
+        sys.path[:] = OWN_PATH
+        try:
+            __import__(name)
+        finally:
+            sys.path[:] = path
+    return sys.modules[name]
+
+
+def set_environment(changes: dict[str, str]) -> None:
+    for name, value in changes.items():
+        posix.environ[name.encode()] = value.encode("utf-8", "surrogateescape")
+        posix.putenv(name, value)
+    if "os" in sys.modules:
+        sys.modules["os"].environ.update(changes)
+
+
+class Quitter:
+    """`exit` and `quit`, which Python's `site` would have brought."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Use {self.name}() to exit"
+
+    def __call__(self, code: object = None) -> None:
+        raise SystemExit(code)
+
+
+class Helper:
+    """`help`, likewise; `pydoc` is only imported when asked for."""
+
+    def __repr__(self) -> str:
+        return "Type help(object) for help about object."
+
+    def __call__(self, *args: object) -> object:
+        return own("pydoc").help(*args)
+
+
+def add_site_packages(lean: bool) -> None:
+    """Do what `site` does, or the little of it that our own image needs."""
+    version = sys.version_info
+    home = f"{sys.prefix}/lib/python{version[0]}.{version[1]}/site-packages"
+    if lean and not any(name.endswith(".pth") for name in names_in(home)):
+        sys.path.append(home)
+        BUILTINS.exit, BUILTINS.quit = Quitter("exit"), Quitter("quit")
+        BUILTINS.help = Helper()
+    else:
+        own("site").main()
+    OWN_PATH[:] = sys.path
+
+
+def names_in(folder: str) -> list[str]:
+    try:
+        return posix.listdir(folder)
+    except OSError:
+        return []
+
+
+def quiet_show() -> None:
+    """Let `plt.show()` pass without its warning: figures are captured anyway."""
+    import _warnings
+
+    said = "FigureCanvasAgg is non-interactive, and thus cannot be shown"
+    filters: list[Any] = _warnings.filters
+    filters.insert(0, ("ignore", said, UserWarning, None, 0))
+
+
+def new_main(folder: str) -> dict[str, Any]:
+    """Give the cell a `__main__` of its own, with its folder first on the path."""
+    main = type(sys)("__main__")
+    main.__dict__["__builtins__"] = BUILTINS
+    sys.modules["__main__"] = main
+    sys.argv[:] = [""]
+    given: list[str] = globals()["GIVEN_PATH"]  # PYTHONPATH, where the box has one
+    path = [folder, *given, *sys.path]
+    sys.path[:] = [p for n, p in enumerate(path) if p and p not in path[:n]]
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    return main.__dict__
+
+
+# Python cells
+
+
+def values() -> dict[str, Any]:
+    """Give the namespace of the program that shows rich values, run at first use."""
+    if not SHOWING:
+        given = {"send": send, "own": own, "report": report}
+        SHOWING.update(given, __name__="driver_values")
+        exec(globals()["VALUES"], SHOWING)  # put there by whoever starts the program
+    return SHOWING
+
+
+def display(*shown: object, raw: bool = False, **ignored: object) -> None:
+    """Show values as a notebook does; `raw=True` takes ready MIME bundles."""
+    for value in shown:
+        values()["show"](value, raw)
+
+
+def show_open_figures() -> None:
+    if "matplotlib.pyplot" in sys.modules:
+        values()["show_open_figures"]()
+
+
+def parse(source: str) -> tuple[Any, Any]:
+    """Split a cell into its statements and the value it ends in, if any."""
+    flags = ONLY_AST | ALLOW_TOP_LEVEL_AWAIT
+    tree: Any = compile(source, CELL, "exec", flags, dont_inherit=True)
+    if not tree.body or type(tree.body[-1]).__name__ != "Expr":
+        return tree, None
+    if ends_in_semicolon(source, tree.body[-1]):
+        return tree, None
+    from _ast import Expression
+
+    return tree, Expression(tree.body.pop().value)
+
+
+def ends_in_semicolon(source: str, node: Any) -> bool:
+    line = source.encode("utf-8", "surrogatepass").split(b"\n")[node.end_lineno - 1]
+    rest = line[node.end_col_offset :].lstrip()
+    return bool(rest[:1] == b";")
+
+
+def evaluate(tree: Any, mode: str, scope: dict[str, Any]) -> object:
+    code = compile(tree, CELL, mode, ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    made = eval(code, scope)
+    if code.co_flags & CO_COROUTINE:
+        return event_loop().run_until_complete(made)
+    return made
+
+
+def event_loop() -> Any:
+    if not LOOP:
+        asyncio = own("asyncio")
+        LOOP.append(asyncio.new_event_loop())
+        asyncio.set_event_loop(LOOP[0])
+    return LOOP[0]
+
+
+def run_cell(source: str, scope: dict[str, Any]) -> int:
+    """Run one cell; give the exit code that a script with this text would have."""
+    try:
+        tree, value = parse(source)
+        evaluate(tree, "exec", scope)
+        if value is not None:
+            made = evaluate(value, "eval", scope)
+            if made is not None:
+                display(made)
+    except SystemExit as error:
+        return exit_code_of(error)
+    except KeyboardInterrupt:
+        report()
+        return 130
+    except BaseException:
+        report()
+        return 1
+    return 0
+
+
+def exit_code_of(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def report() -> None:
+    """Print the running exception without the driver's own frames."""
+    kind, error, trace = sys.exc_info()
+    assert kind is not None
+    assert error is not None
+    while trace is not None and trace.tb_frame.f_globals.get("__name__") in OWN_NAMES:
+        trace = trace.tb_next
+    if sys.excepthook is not sys.__excepthook__:
+        sys.excepthook(kind, error, trace)
+        return
+    try:
+        source = REQUEST["code"]
+        lines = source.splitlines(True)
+        own("linecache").cache[CELL] = (len(source), None, lines, CELL)
+        own("traceback").print_exception(kind, error, trace)
+    except BaseException:  # the code replaced one of them, or broke sys.stderr
+        sys.__excepthook__(kind, error, trace)
+
+
+def guarded(step: Any) -> int:
+    """Run one closing step; its exception is the code's own, printed as such."""
+    try:
+        step()
+    except BaseException:
+        report()
+        return 1
+    return 0
+
+
+def close_threads() -> None:
+    if "threading" in sys.modules:
+        sys.modules["threading"]._shutdown()
+
+
+def run_exit_functions() -> None:
+    own("atexit")._run_exitfuncs()
+
+
+def python_call(request: dict[str, Any]) -> None:
+    set_environment(request["env"])
+    add_site_packages(request["lean"])
+    quiet_show()
+    BUILTINS.display = display
+    code = run_cell(request["code"], new_main(request["folder"]))
+    code = code or guarded(show_open_figures)
+    for step in (close_threads, run_exit_functions):
+        guarded(step)
+    flush()
+    try:
+        send(b"x", b"%d" % code)
+    finally:  # the code may have closed the socket: the process's own end says it too
+        posix._exit(code)
+
+
+# Other languages and commands
+
+
+def exec_call(request: dict[str, Any]) -> None:
+    """Become the command, so that kern's verdict speaks of it."""
+    set_environment(request["env"])
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGURG, _signal.SIGINT):
+        _signal.signal(number, _signal.SIG_DFL)
+    argv = request["argv"]
+    if request["code"] is not None:
+        argv = [*argv, script_path(request["code"])]
+    number, exists, path = 2, False, argv[0]
+    for candidate in candidates(argv[0]):
+        try:
+            posix.execve(candidate, argv, posix.environ)
+        except OSError as error:
+            if present(candidate) and not exists:
+                number, exists, path = error.errno or 0, True, candidate
+    shown = path.encode("utf-8", "replace")
+    send(b"e", b"%d\0%d\0%s" % (number, exists, shown))
+    posix._exit(126 if exists else 127)
+
+
+def candidates(command: str) -> list[str]:
+    if "/" in command:
+        return [command]
+    path = posix.environ.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin").decode()
+    return [f"{folder or '.'}/{command}" for folder in path.split(":")]
+
+
+def present(path: str) -> bool:
+    try:
+        posix.stat(path)
+    except OSError:
+        return False
+    return True
+
+
+def script_path(code: str) -> str:
+    """Put a long script where no argument limit applies; it vanishes with the box."""
+    handle = posix.memfd_create("script", 0)
+    data = code.encode("utf-8", "surrogatepass")
+    while data:
+        data = data[posix.write(handle, data) :]
+    posix.lseek(handle, 0, 0)
+    return f"/proc/self/fd/{handle}"
+
+
+BUILTINS: Any = sys.modules["builtins"]
+OWN_PATH = [p for p in sys.path if p]
+OWN_NAMES = ("driver", "driver_values")
+SHOWING: dict[str, Any] = {}
+LOOP: list[Any] = []
+CONTROL = connect()
+_signal.signal(_signal.SIGURG, on_deadline)
+send(b"h", b"%d.%d.%d" % sys.version_info[:3])
+REQUEST = take_request()
+(python_call if REQUEST["language"] == "python" else exec_call)(REQUEST)

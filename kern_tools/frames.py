@@ -1,0 +1,128 @@
+"""The host's side of the driver's protocol: bounded, and nothing taken on trust."""
+
+from __future__ import annotations
+
+import binascii
+import marshal
+import os
+from functools import cache
+from importlib.resources import files
+from types import CodeType
+from typing import Any
+
+from .result import RichResult
+
+BOOT = """\
+import posix,marshal
+def r(n,b=b""):
+ while len(b)<n:
+  c=posix.read(0,n-len(b))
+  if not c:posix._exit(0)
+  b+=c
+ return b
+c,v=marshal.loads(r(int.from_bytes(r(4),"little")))
+exec(c,{"__name__":"driver","VALUES":v,"GIVEN_PATH":globals().get("G",[])})
+"""
+MAX_FRAME_BYTES = 17 << 20
+MAX_RESULTS_BYTES = 40 << 20
+MAX_RESULTS = 300
+
+# An interpreter that reads PYTHON* variables would also look in the workspace first.
+CLEAN_PATH = """\
+import sys
+G=sys.path[1:]
+sys.path[:]=[p for p in sys.path if p and p.startswith((sys.prefix,sys.base_prefix))]
+"""
+
+
+@cache
+def driver_program(*, same_python: bool) -> bytes:
+    """Give the driver as it goes to the box, framed for `BOOT`.
+
+    Args:
+        same_python: The box runs this very Python, so bytecode spares it the parsing.
+    """
+    programs: list[CodeType | str] = []
+    for name in ("driver", "driver_values"):
+        text = files("kern_tools").joinpath(f"{name}.py").read_text("utf-8")
+        programs.append(
+            compile(text, f"<{name}>", "exec", dont_inherit=True, optimize=2)
+            if same_python
+            else text
+        )
+    body = marshal.dumps(tuple(programs), 4 if same_python else 2)
+    return len(body).to_bytes(4, "little") + body
+
+
+def request_file(call: dict[str, Any]) -> int:
+    """Put one call where the driver can read it whole, whatever its size.
+
+    Returns:
+        A descriptor of a file in memory, in a form that every Python >= 3.9 reads.
+    """
+    handle = os.memfd_create("call", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(handle), "wb") as file:
+        file.write(marshal.dumps(call, 2))
+    return handle
+
+
+class FrameReader:
+    """Splits the control stream into frames; a stream that breaks the rules is over.
+
+    Attributes:
+        broken: The box sent what the driver never sends; nothing more is read.
+    """
+
+    def __init__(self) -> None:
+        self.broken = False
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """Add bytes; give the frames that are now whole."""
+        if self.broken:
+            return []
+        self._data += data
+        frames: list[tuple[bytes, bytes]] = []
+        start = 0
+        while len(self._data) - start >= 5:
+            size = int.from_bytes(self._data[start + 1 : start + 5], "little")
+            if size > MAX_FRAME_BYTES:
+                self.broken = True
+                break
+            if len(self._data) - start < 5 + size:
+                break
+            kind = bytes(self._data[start : start + 1])
+            frames.append((kind, bytes(self._data[start + 5 : start + 5 + size])))
+            start += 5 + size
+        del self._data[:start]
+        return frames
+
+
+def rich_result(payload: bytes) -> RichResult | None:
+    """Read one rich value; None where the payload is not one."""
+    data: dict[str, str] = {}
+    rest = payload
+    while rest:
+        mime, _, rest = rest.partition(b"\0")
+        size, separator, rest = rest.partition(b"\0")
+        if not separator or not size.isdigit() or len(size) > 9:
+            return None
+        content, rest = rest[: int(size)], rest[int(size) :]
+        name = mime.decode("utf-8", "replace")
+        if is_binary(name) and not _is_base64(content):
+            return None
+        data[name] = content.decode("utf-8", "replace")
+    return RichResult(data=data) if data else None
+
+
+def is_binary(mime: str) -> bool:
+    """Whether a MIME type's content travels as base64."""
+    return mime.startswith("image/") and mime != "image/svg+xml"
+
+
+def _is_base64(content: bytes) -> bool:
+    try:
+        binascii.a2b_base64(content, strict_mode=True)
+    except binascii.Error:
+        return False
+    return True

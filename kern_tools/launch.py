@@ -1,0 +1,184 @@
+"""From the options to the command line that starts one box."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from .config import SandboxConfig
+from .frames import BOOT, CLEAN_PATH, driver_program
+from .image import ImageRef
+from .mounts import WORKSPACE, Mount
+
+GRACE_S = 5
+"""kern's own deadline comes this much after ours: a backstop, never the verdict."""
+NOT_FOUND = "kern-tools: no such command"
+_TO_STDIN = f"""\
+command -v "$1" >/dev/null 2>&1 || {{ echo '{NOT_FOUND}' >&2; exit 127; }}
+exec 2>&0 0</dev/null; exec "$@"
+"""
+"""Written before any of the command's own text can be, so its one line is believed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One box to start.
+
+    Attributes:
+        argv: kern's command line.
+        environ: The environment of kern itself, not of the box.
+        driver: The program to send, or None where the command runs directly.
+        setting: What the driver needs to know beside the work: env, folder, image.
+        stderr_on_stdin: The command's stderr arrives on what kern takes as stdin.
+        env_file: A private file to remove once the box has read it.
+    """
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    driver: bytes | None = None
+    setting: Mapping[str, object] = field(default_factory=dict, repr=False)
+    stderr_on_stdin: bool = False
+    env_file: Path | None = field(default=None, repr=False)
+
+    def forget_env_file(self) -> None:
+        """Remove the private file, if there was one."""
+        if self.env_file is not None:
+            self.env_file.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """Makes the launches of one sandbox."""
+
+    kern: Path
+    config: SandboxConfig
+    image: ImageRef
+    workspace: Path
+
+    def driven(self, life_s: float) -> Launch:
+        """Give a box with our driver in it, ready to take Python and commands."""
+        python_env = {
+            name: value
+            for name, value in self.config.environment().items()
+            if name.startswith("PYTHON")
+        }
+        env_file = _private_env_file(python_env) if python_env else None
+        boot = CLEAN_PATH + BOOT if python_env else BOOT
+        command = ["python3", *([] if python_env else ["-I"]), "-S", "-c", boot]
+        return Launch(
+            argv=(*self._box(life_s, env_file), "--", *command),
+            environ=self._environ(),
+            driver=driver_program(same_python=self.image.host_python),
+            setting={
+                "env": {**self.config.environment(), "MPLBACKEND": "Agg"},
+                "folder": WORKSPACE,
+                "lean": self.image.host_python,
+            },
+            env_file=env_file,
+        )
+
+    def direct(self, command: list[str], life_s: float, *, shell: bool) -> Launch:
+        """Give a box that runs `command` itself, for images without Python.
+
+        Args:
+            command: The program and its arguments.
+            life_s: The longest the box may live.
+            shell: The image has `/bin/sh`, so that the command's stderr can be kept
+                apart from kern's exactly.
+        """
+        env = self.config.environment()
+        env_file = _private_env_file(env) if env else None
+        if shell:
+            command = ["/bin/sh", "-c", _TO_STDIN, "sh", *command]
+        return Launch(
+            argv=(*self._box(life_s, env_file), "--", *command),
+            environ=self._environ(),
+            stderr_on_stdin=shell,
+            env_file=env_file,
+        )
+
+    def _environ(self) -> Mapping[str, str]:
+        scope = {} if self.config.enforce_limits else {"KERN_NO_SCOPE": "1"}
+        return {**os.environ, **scope}
+
+    def _box(self, life_s: float, env_file: Path | None) -> list[str]:
+        config = self.config
+        argv = [str(self.kern), "box", f"kt-{secrets.token_hex(6)}"]
+        argv += ["--image", self.image.reference, "--pull", "never", "--ro", "-q"]
+        argv += _mount_argument(Mount(self.workspace, WORKSPACE, read_only=False))
+        argv += ["--workdir", WORKSPACE]
+        argv += ["--timeout", str(math.ceil(life_s) + GRACE_S)]
+        argv += self._limits() + self._hardening() + self._network()
+        for mount in config.binds:
+            argv += _mount_argument(mount)
+        for target, size in config.scratch.items():
+            argv += ["--tmpfs", f"{target}:{size}"]
+        if env_file is not None:
+            argv += ["--env-file", str(env_file)]
+        return [*argv, *config.profiles]
+
+    def _limits(self) -> list[str]:
+        config = self.config
+        argv: list[str] = []
+        if config.memory_mb is not None:
+            argv += ["--memory", f"{config.memory_mb}m"]
+        if config.cpus is not None:
+            argv += ["--cpus", f"{config.cpus:g}"]
+        if config.pids is not None:
+            argv += ["--pids-limit", str(config.pids)]
+        return argv + (["--require-limits"] if config.require_limits else [])
+
+    def _hardening(self) -> list[str]:
+        config = self.config
+        argv = [part for name in config.cap_drop for part in ("--cap-drop", name)]
+        if "ALL" in config.cap_drop and config.user is None:
+            argv.append("--no-uid-range")  # no capability is left that could use it
+        if config.security_profile is not None:
+            argv += ["--security-profile", config.security_profile]
+        if config.apparmor is not None:
+            argv += ["--apparmor", config.apparmor]
+        if config.user is not None:
+            argv += ["--user", config.user]
+        return argv
+
+    def _network(self) -> list[str]:
+        if self.config.egress_allow:
+            return ["--egress-allow", ",".join(self.config.egress_allow)]
+        return ["--net"] if self.config.network else []
+
+
+def _mount_argument(mount: Mount) -> list[str]:
+    """Give one bind mount; `-v` would create a source that is missing."""
+    source, target = _field(f"src={mount.source}"), _field(f"dst={mount.target}")
+    return [
+        "--mount",
+        f"type=bind,{source},{target}" + (",ro" if mount.read_only else ""),
+    ]
+
+
+def _field(text: str) -> str:
+    """Quote one field of kern's comma-separated mount grammar."""
+    if "," in text or '"' in text:
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+@cache
+def private_folder() -> Path:
+    """Give a folder that only this user can enter, for the files boxes read."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(tempfile.mkdtemp(prefix="kern-tools-env-", dir=runtime))
+
+
+def _private_env_file(env: Mapping[str, str]) -> Path:
+    path = private_folder() / secrets.token_hex(8)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.writelines(f"{name}={value}\n" for name, value in env.items())
+    return path

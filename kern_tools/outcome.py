@@ -1,0 +1,87 @@
+"""From an ended call to the result that everyone reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .call import Call
+from .config import SandboxConfig
+from .faults import FaultType, SandboxFault
+from .launch import NOT_FOUND
+from .result import ExecutionResult, FileInfo
+from .verdict import NOTHING_RAN, Evidence, Terms, Verdict, judge
+
+
+def result_of_call(
+    call: Call,
+    seen: Evidence,
+    config: SandboxConfig,
+    *,
+    files: list[FileInfo],
+    limits_enforced: bool | None,
+) -> ExecutionResult:
+    """Put together what one call produced."""
+    verdict = judge(_with_shell_word(seen, call), _terms(call, config))
+    stdout, lossy_stdout = call.stdout.text()
+    code_stderr, lossy_stderr = call.stderr.text()
+    started_s = call.submitted_s if call.started_s is None else call.started_s
+    ended_s = started_s if call.ended_s is None else call.ended_s
+    return ExecutionResult(
+        stdout=stdout,
+        code_stderr=code_stderr,
+        runtime_notes=[line for line in call.notes.splitlines() if line != NOT_FOUND],
+        exit_code=verdict.exit_code,
+        signal=verdict.signal,
+        fault=_explained(verdict, config),
+        duration_ms=round((ended_s - started_s) * 1000),
+        queued_ms=round((started_s - call.submitted_s) * 1000),
+        files=files,
+        results=call.results,
+        results_omitted=call.results_omitted,
+        truncated=call.stdout.truncated or call.stderr.truncated,
+        stdout_bytes=call.stdout.total_bytes,
+        stderr_bytes=call.stderr.total_bytes,
+        lossy=lossy_stdout or lossy_stderr,
+        limits_enforced=limits_enforced,
+        call_id=call.call_id,
+    )
+
+
+def blocked_result(call_id: str | None, fault: SandboxFault) -> ExecutionResult:
+    """Give the result of a call that was not started at all."""
+    return ExecutionResult(fault=fault, exit_code=NOTHING_RAN, call_id=call_id)
+
+
+def _terms(call: Call, config: SandboxConfig) -> Terms:
+    return Terms(
+        timeout_s=call.timeout_s,
+        memory_mb=config.memory_mb,
+        workspace_max_bytes=config.workspace_max_bytes,
+        image=config.image,
+        command=call.work.argv[0] if call.work.argv else "python3",
+    )
+
+
+def _with_shell_word(seen: Evidence, call: Call) -> Evidence:
+    """Read the one line by which our wrapper says that a command is missing."""
+    if seen.status == 127 and NOT_FOUND in call.notes.splitlines():
+        return replace(seen, exec_failure=(0, False, call.work.argv[0]))
+    return seen
+
+
+def _explained(verdict: Verdict, config: SandboxConfig) -> SandboxFault | None:
+    """Find out what kept a box from starting, where that can be asked."""
+    fault = verdict.fault
+    if fault is None or fault.type != FaultType.STARTUP_FAILED:
+        return fault
+    if fault.reason != "host":
+        return fault
+    missing = [str(bind.source) for bind in config.binds if not bind.source.exists()]
+    if missing:
+        return fault.model_copy(
+            update={
+                "reason": "mount",
+                "message": f"the mounted path {missing[0]!r} is gone from the host",
+            }
+        )
+    return fault

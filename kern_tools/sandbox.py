@@ -1,0 +1,295 @@
+"""One conversation's sandbox: a workspace that stays, a fresh box for every call."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from .config import SandboxConfig
+from .faults import SandboxClosed, SandboxError
+from .result import ExecutionResult, FileInfo
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from .opened import Opened
+    from .prompting import SandboxFacts
+    from .streams import OnText
+    from .workspace import Workspace
+
+
+class Sandbox:
+    """Runs code nobody has read, each call in a kernel-enforced box of its own.
+
+    Files in `/workspace` stay from call to call; processes, names and `/tmp` do not.
+    Calls may be made from any thread or event loop, also side by side.
+
+    Args:
+        config: Ready options; or give them by name, see `SandboxConfig`.
+
+    Raises:
+        ConfigError: An option cannot be used; nothing was started.
+    """
+
+    def __init__(self, config: SandboxConfig | None = None, /, **options: Any) -> None:
+        if config is not None and options:
+            config = config.replace(**options)
+        self.config = config if config is not None else SandboxConfig(**options)
+        self._pid = os.getpid()
+        self._opened: Opened | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    # -- life
+
+    def open(self) -> Self:
+        """Make the workspace and the image ready; `with` does this for you.
+
+        Raises:
+            SandboxError: The sandbox cannot be opened; `fault` says why.
+        """
+        with self._lock:
+            if self._closed:
+                raise SandboxClosed("this sandbox was closed; make a new one")
+            if self._opened is None:
+                from .opened import Opened  # what runs boxes is not needed before
+
+                self._opened = Opened(self.config)
+        return self
+
+    def close(self) -> None:
+        """End every call, wait until no box is left, remove a workspace of our own."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+            self._closed = True
+        if opened is not None and os.getpid() == self._pid:
+            opened.close()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        import asyncio
+
+        return await asyncio.to_thread(self.open)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        import asyncio
+
+        await asyncio.shield(asyncio.to_thread(self.close))
+
+    # -- calls
+
+    def run_code(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        timeout_s: float | None = None,
+        call_id: str | None = None,
+        on_stdout: OnText | None = None,
+        on_stderr: OnText | None = None,
+    ) -> ExecutionResult:
+        """Run code in a new box and wait for its end.
+
+        Args:
+            code: The source. The value of a Python cell's last expression, what it
+                `display`s and the figures it leaves open come back in `results`.
+            language: `python`, `bash`, `sh` or `node`, as the image provides them.
+            timeout_s: Seconds for this call; `None` takes the sandbox's `timeout_s`.
+            call_id: An id to find the call by; made up where missing.
+            on_stdout: Given pieces of text as they arrive, on a thread of ours. A slow
+                callback loses pieces; the result is whole all the same.
+            on_stderr: The same for the code's stderr.
+
+        Returns:
+            What the code did, or `fault` where the sandbox ended it. Never raised: a
+            failure of the code or of its box.
+
+        Raises:
+            ConfigError: An argument cannot be used.
+            SandboxClosed: The sandbox is not open, or was closed during the call.
+        """
+        opened = self._ready()
+        work = opened.code_work(code, language)
+        request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
+        return opened.run(request)
+
+    async def arun_code(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        timeout_s: float | None = None,
+        call_id: str | None = None,
+        on_stdout: OnText | None = None,
+        on_stderr: OnText | None = None,
+    ) -> ExecutionResult:
+        """Do as `run_code`; a cancellation goes on once the box is gone."""
+        opened = self._ready()
+        work = opened.code_work(code, language)
+        request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
+        return await opened.arun(request)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        call_id: str | None = None,
+        on_stdout: OnText | None = None,
+        on_stderr: OnText | None = None,
+    ) -> ExecutionResult:
+        """Run one program of the image in a new box; the rest is as in `run_code`.
+
+        Args:
+            argv: The program, found on the box's `PATH`, and its arguments.
+            timeout_s: Seconds for this call; `None` takes the sandbox's `timeout_s`.
+            call_id: An id to find the call by.
+            on_stdout: Given pieces of text as they arrive.
+            on_stderr: The same for stderr.
+
+        Returns:
+            What the program did; a missing one is the fault `exec_failed`.
+        """
+        opened = self._ready()
+        work = opened.command_work(argv)
+        request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
+        return opened.run(request)
+
+    async def arun(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        call_id: str | None = None,
+        on_stdout: OnText | None = None,
+        on_stderr: OnText | None = None,
+    ) -> ExecutionResult:
+        """Do as `run`; a cancellation goes on once the box is gone."""
+        opened = self._ready()
+        work = opened.command_work(argv)
+        request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
+        return await opened.arun(request)
+
+    # -- files
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace's safe host side."""
+        return self._ready().workspace
+
+    def write_file(self, path: str, data: str | bytes) -> None:
+        """Write one file of the workspace, byte for byte; parents are made.
+
+        Raises:
+            WorkspaceError: `code` says why it cannot be written.
+        """
+        self.workspace.write_file(path, data)
+
+    def read_file(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        """Read one regular file of the workspace.
+
+        Raises:
+            WorkspaceError: `code` says why not; `too_large` if over `max_bytes`.
+        """
+        return self.workspace.read_file(path, max_bytes=max_bytes)
+
+    def list_files(self, path: str = "") -> list[FileInfo]:
+        """List the regular files below a folder of the workspace, sorted by path."""
+        return self.workspace.list_files(path)
+
+    # -- what a prompt may say
+
+    def describe(self) -> SandboxFacts:
+        """Give the plain facts that prompts are rendered from; no secrets."""
+        from .prompting import SandboxFacts
+
+        return SandboxFacts.of(self.config, self._ready().image)
+
+    def system_prompt(self) -> str:
+        """Tell a model the truth about this sandbox, as text for a system message."""
+        from .prompting import system_prompt
+
+        return system_prompt(self.describe())
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open" if self._opened else "not open"
+        return f"<Sandbox {state} image={self.config.image!r}>"
+
+    def _ready(self) -> Opened:
+        if os.getpid() != self._pid:
+            raise SandboxError(
+                "this sandbox was made before the process was forked and cannot be used"
+                " in the child: make it after the fork (for gunicorn or Celery in the"
+                " worker's start hook), or start workers with the 'spawn' method",
+                code="forked",
+            )
+        opened = self._opened
+        if opened is None:
+            raise SandboxClosed(
+                "the sandbox is closed"
+                if self._closed
+                else "the sandbox is not open: use it inside `with`, or call `open()`"
+            )
+        return opened
+
+
+def run_code(code: str, language: str = "python", **options: Any) -> ExecutionResult:
+    """Run code once, in a sandbox of its own that is gone afterwards.
+
+    Args:
+        code: The source.
+        language: `python`, `bash`, `sh` or `node`.
+        **options: Those of `SandboxConfig`.
+
+    Returns:
+        As from `Sandbox.run_code`; a sandbox that cannot be opened is the fault
+        `startup_failed`.
+
+    Raises:
+        ConfigError: An option cannot be used.
+    """
+    sandbox = Sandbox(**options)
+    try:
+        sandbox.open()
+    except SandboxError as error:
+        return _unopened(error)
+    with sandbox:
+        return sandbox.run_code(code, language)
+
+
+async def arun_code(
+    code: str, language: str = "python", **options: Any
+) -> ExecutionResult:
+    """Do as `run_code`, without blocking the event loop."""
+    import asyncio
+
+    sandbox = Sandbox(**options)
+    try:
+        await asyncio.to_thread(sandbox.open)
+    except SandboxError as error:
+        return _unopened(error)
+    async with sandbox:
+        return await sandbox.arun_code(code, language)
+
+
+def _unopened(error: SandboxError) -> ExecutionResult:
+    if error.fault is None:
+        raise error
+    return ExecutionResult(fault=error.fault, exit_code=125)

@@ -1,0 +1,170 @@
+"""Who ended a run, read from evidence that code in the box cannot write."""
+
+from __future__ import annotations
+
+import errno
+import signal
+from dataclasses import dataclass
+from typing import Literal
+
+from .faults import FaultType, SandboxFault
+
+EndedBy = Literal["deadline", "workspace_full", "cancel", "close"]
+NOTHING_RAN = 125
+KILLED = 137
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the engine saw of one call's end.
+
+    Attributes:
+        ended_by: Our own reason to kill the box, if we did.
+        ran: The workload had begun: the driver's hello, or the end of kern's setup.
+        exit_code: The driver's word, for a call it finished itself.
+        exec_failure: errno, whether the file exists, and the path tried.
+        status: The supervisor's wait status as `subprocess` gives it.
+        started: kern's bytes at teardown: started, caps, oom, signal.
+        alive: kern's bytes while building; an `x` says that setup or exec failed.
+    """
+
+    ended_by: EndedBy | None = None
+    ran: bool = False
+    exit_code: int | None = None
+    exec_failure: tuple[int, bool, str] | None = None
+    status: int | None = None
+    started: bytes = b""
+    alive: bytes = b""
+
+    @property
+    def limits_enforced(self) -> bool | None:
+        """The second byte: caps: 1 means enforced, 2 not."""
+        return {1: True, 2: False}.get(self._byte(1))
+
+    @property
+    def signal(self) -> int:
+        """The signal that ended the workload, 0 for none."""
+        return max(self._byte(3), 0)
+
+    @property
+    def oom(self) -> bool:
+        """The kernel's OOM killer took the box against its own cap."""
+        return self._byte(2) == 1
+
+    def _byte(self, index: int) -> int:
+        return self.started[index] if len(self.started) > index else -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a message needs to name: the limits, the image and the command."""
+
+    timeout_s: float
+    memory_mb: int | None
+    workspace_max_bytes: int | None
+    image: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The fault, if any, with the exit code and the crash signal."""
+
+    fault: SandboxFault | None
+    exit_code: int
+    signal: int | None = None
+
+
+def judge(seen: Evidence, terms: Terms) -> Verdict:
+    """Say who ended the run; the order of the questions is the contract's."""
+    if seen.ended_by is not None:
+        return _ours(seen, terms)
+    if seen.exec_failure is not None:
+        return _exec_failed(seen.exec_failure, terms)
+    if seen.exit_code is not None:
+        return Verdict(None, seen.exit_code)
+    if not seen.ran:
+        return _never_ran(seen, terms)
+    return _ended_itself(seen, terms)
+
+
+def _ours(seen: Evidence, terms: Terms) -> Verdict:
+    if seen.ended_by == "workspace_full":
+        return Verdict(workspace_full(terms.workspace_max_bytes), KILLED)
+    if seen.ended_by == "deadline" and not seen.ran:
+        fault = SandboxFault(
+            type=FaultType.STARTUP_FAILED,
+            reason="slow_build",
+            message=f"the box was not ready within the {terms.timeout_s:g} s limit;"
+            " none of the code ran",
+            retryable=True,
+            actor="operator",
+        )
+        return Verdict(fault, NOTHING_RAN)
+    if seen.ended_by == "deadline":
+        message = f"stopped at the {terms.timeout_s:g} s limit"
+        return Verdict(SandboxFault(type=FaultType.TIMEOUT, message=message), KILLED)
+    return Verdict(_killed("the box was ended with its sandbox"), KILLED)
+
+
+def workspace_full(max_bytes: int | None) -> SandboxFault:
+    """Give the fault of a workspace over its cap."""
+    return SandboxFault(
+        type=FaultType.WORKSPACE_FULL,
+        message=f"the workspace went over its {max_bytes:,}-byte limit"
+        if max_bytes is not None
+        else "the workspace went over its limit",
+    )
+
+
+def _exec_failed(failure: tuple[int, bool, str], terms: Terms) -> Verdict:
+    number, exists, path = failure
+    if not exists:
+        message = f"{path!r} is not in the image {terms.image!r}"
+        reason, code = "not_found", 127
+    elif number == errno.ENOENT:  # of a file that is there: its `#!` line
+        message = f"{path!r} names an interpreter the image {terms.image!r} lacks"
+        reason, code = "interpreter", 126
+    else:
+        message = f"{path!r} is in the image {terms.image!r} but cannot be executed"
+        reason, code = "not_executable", 126
+    return Verdict(
+        SandboxFault(type=FaultType.EXEC_FAILED, message=message, reason=reason), code
+    )
+
+
+def _never_ran(seen: Evidence, terms: Terms) -> Verdict:
+    if b"x" in seen.alive and seen.started and seen.status in (126, 127):
+        return _exec_failed((0, seen.status == 126, terms.command), terms)
+    code = seen.status if seen.status is not None and seen.status > 0 else NOTHING_RAN
+    fault = SandboxFault(
+        type=FaultType.STARTUP_FAILED,
+        reason="host",
+        message=f"the box did not start (kern's exit code {code}); none of the code"
+        " ran, and kern's own words are in runtime_notes",
+        actor="operator",
+    )
+    return Verdict(fault, code)
+
+
+def _ended_itself(seen: Evidence, terms: Terms) -> Verdict:
+    if seen.oom:
+        message = f"out of memory: the box went over its {terms.memory_mb} MiB limit"
+        return Verdict(SandboxFault(type=FaultType.OOM, message=message), KILLED)
+    if seen.signal == signal.SIGSYS:
+        message = "a system call that the sandbox forbids was made; the kernel ended it"
+        return Verdict(
+            SandboxFault(type=FaultType.ESCAPE_BLOCKED, message=message),
+            128 + signal.SIGSYS,
+        )
+    if seen.signal == signal.SIGKILL:
+        return Verdict(_killed("the box was killed from outside"), KILLED)
+    if seen.signal:
+        return Verdict(None, 128 + seen.signal, seen.signal)
+    if not seen.started and (seen.status is None or seen.status < 0):
+        return Verdict(_killed("the box was killed from outside"), KILLED)
+    return Verdict(None, seen.status if seen.status is not None else KILLED)
+
+
+def _killed(message: str) -> SandboxFault:
+    return SandboxFault(type=FaultType.KILLED, message=message, actor="operator")

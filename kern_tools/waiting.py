@@ -1,0 +1,62 @@
+"""Waiting for a call: whatever interrupts the wait ends the box first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .call import Call
+from .verdict import Evidence
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+def wait_for(call: Call, cancel: Callable[[], None]) -> Evidence:
+    """Block until the call has ended.
+
+    Args:
+        call: A submitted call.
+        cancel: Ends it; asked for when the wait is interrupted.
+
+    Raises:
+        BaseException: What interrupted the wait, once the box is gone.
+    """
+    try:
+        return call.done.result()
+    except KeyboardInterrupt:
+        cancel()
+        _settle(call)
+        raise
+
+
+def _settle(call: Call) -> None:
+    while not call.done.done():
+        try:
+            call.done.exception()
+        except KeyboardInterrupt:  # a second Ctrl-C does not leave the box behind
+            continue
+
+
+async def await_for(call: Call, cancel: Callable[[], None]) -> Evidence:
+    """Await the call's end without blocking the event loop; the rest is as above."""
+    import asyncio  # as costly to import as the rest of the package together
+
+    waited = asyncio.wrap_future(call.done)
+    try:
+        return await asyncio.shield(waited)
+    except asyncio.CancelledError:
+        cancel()
+        await _asettle(waited)
+        raise
+
+
+async def _asettle(waited: asyncio.Future[Evidence]) -> None:
+    import asyncio
+
+    while not waited.done():
+        try:
+            await asyncio.wait([waited])
+        except asyncio.CancelledError:  # the box is being killed: this takes no time
+            continue
+    waited.exception()

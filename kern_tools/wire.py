@@ -1,0 +1,200 @@
+"""Tools, calls and answers in the words of the OpenAI API.
+
+Calls are of four kinds: in Chat Completions `function` and `custom`, the latter with
+free text; in Responses `function_call` and `custom_tool_call`. They are read by key or
+by attribute, so that dicts and the objects of any SDK version will do.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create and
+https://platform.openai.com/docs/api-reference/responses/create
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .reply import ImagePart
+from .tools import Tool
+
+_FREE_TEXT = "The input is the Python source itself, not JSON and without a fence."
+
+
+def chat_function(tool: Tool, *, strict: bool) -> dict[str, Any]:
+    """Define a function for Chat Completions.
+
+    Args:
+        tool: What the model may call.
+        strict: Ask for strict mode; else the key is left out, as servers without
+            that mode may refuse it.
+
+    Returns:
+        An element of `tools=`.
+    """
+    function = _described(tool, strict=strict) | ({"strict": True} if strict else {})
+    return {"type": "function", "function": function}
+
+
+def response_function(tool: Tool, *, strict: bool) -> dict[str, Any]:
+    """Define a function for Responses, which takes one to be strict unless told.
+
+    Args:
+        tool: What the model may call.
+        strict: Whether to ask for strict mode.
+
+    Returns:
+        An element of `tools=`.
+    """
+    return {"type": "function", **_described(tool, strict=strict), "strict": strict}
+
+
+def free_text_tool(tool: Tool) -> dict[str, Any]:
+    """Define a custom tool for Responses, whose input is code as it is.
+
+    Args:
+        tool: A tool that runs code.
+
+    Returns:
+        An element of `tools=`.
+    """
+    description = f"{tool.description}\n{_FREE_TEXT}"
+    head = {"type": "custom", "name": tool.name, "description": description}
+    return {**head, "format": {"type": "text"}}
+
+
+def _described(tool: Tool, *, strict: bool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.schema(strict=strict),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class WireCall:
+    """One call, as it was written; nothing in it is checked.
+
+    Attributes:
+        kind: Its type, one of the four.
+        name: The tool's name, or whatever stands there.
+        written: Its arguments, usually JSON text; of a custom tool the free text.
+        call_id: The id that its answer has to carry, or None.
+        raw: The call itself.
+    """
+
+    kind: str
+    name: Any
+    written: Any
+    call_id: str | None
+    raw: Any
+
+    @property
+    def is_free_text(self) -> bool:
+        """Whether `written` is text of the tool's own, not JSON."""
+        return self.kind in ("custom", "custom_tool_call")
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether it came from Chat Completions."""
+        return self.kind in ("function", "custom")
+
+
+@dataclass(frozen=True, slots=True)
+class WireAnswer:
+    """What a call is answered with."""
+
+    call: WireCall
+    text: str
+    images: Sequence[ImagePart] = ()
+
+
+def calls_in(turn: object) -> list[WireCall]:
+    """Read the calls of one model turn.
+
+    Args:
+        turn: A chat completion or its message, a response, or a list of calls;
+            whatever else stands in a response or a list is passed over.
+
+    Returns:
+        The calls, in order.
+
+    Raises:
+        TypeError: `turn` is something else, such as a stream not read yet.
+    """
+    return [call for raw in _items_in(turn) if (call := _read(raw)) is not None]
+
+
+def items_for(answers: Sequence[WireAnswer]) -> list[Any]:
+    """Write the items to append to the history.
+
+    Args:
+        answers: In the order of the calls.
+
+    Returns:
+        The output items of Responses; for Chat the tool messages and then, where
+        there are images, one user message with all of them: a tool message there
+        carries text only, and all of them must come first.
+    """
+    items = [_message(a) if a.call.is_chat else _output(a) for a in answers]
+    shown = [part for a in answers if a.call.is_chat for part in _shown(a)]
+    return [*items, {"role": "user", "content": shown}] if shown else items
+
+
+def _get(holder: object, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+
+
+def _items_in(turn: object) -> Iterable[Any]:
+    if isinstance(turn, list | tuple):
+        return turn
+    choices = _get(turn, "choices")
+    message = _get(choices[0], "message") if choices else turn
+    for holder, name in ((message, "tool_calls"), (turn, "output")):
+        found = _get(holder, name)
+        if isinstance(found, list | tuple):
+            return found
+    if choices == [] or _get(message, "role") == "assistant":
+        return ()
+    raise TypeError(
+        "expected a chat completion, its message, a response or a list of calls, "
+        f"got {type(turn).__name__!r}; of a stream, pass what it came to in the end"
+    )
+
+
+def _read(raw: object) -> WireCall | None:
+    kind = _get(raw, "type") or ("function" if _get(raw, "function") else None)
+    if kind in ("function", "custom"):
+        body, call_id = _get(raw, kind), _get(raw, "id")
+    elif kind in ("function_call", "custom_tool_call"):
+        body, call_id = raw, _get(raw, "call_id")
+    else:
+        return None
+    written = _get(body, "input" if kind.startswith("custom") else "arguments")
+    answerable = call_id if isinstance(call_id, str) else None
+    return WireCall(kind, _get(body, "name"), written, answerable, raw)
+
+
+def _message(answer: WireAnswer) -> dict[str, Any]:
+    call_id = answer.call.call_id
+    return {"role": "tool", "tool_call_id": call_id, "content": answer.text}
+
+
+def _shown(answer: WireAnswer) -> list[dict[str, Any]]:
+    if not answer.images:
+        return []
+    label = f"Images of tool call {answer.call.call_id}:"
+    urls = [{"url": image.data_url} for image in answer.images]
+    images = [{"type": "image_url", "image_url": url} for url in urls]
+    return [{"type": "text", "text": label}, *images]
+
+
+def _output(answer: WireAnswer) -> dict[str, Any]:
+    output: Any = answer.text
+    if answer.images:
+        output = [{"type": "input_text", "text": answer.text}]
+        output += [
+            {"type": "input_image", "image_url": image.data_url, "detail": "auto"}
+            for image in answer.images
+        ]
+    kind = f"{answer.call.kind}_output"
+    return {"type": kind, "call_id": answer.call.call_id, "output": output}

@@ -1,0 +1,39 @@
+"""What the adapters' tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kern_tools import Sandbox
+
+from .cells import Gate
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the marks that langchain-tests puts on suites we do not run."""
+    for name in ("benchmark", "vcr"):
+        config.addinivalue_line("markers", f"{name}: a mark of langchain-tests")
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox with the default tools' usual limit."""
+    with Sandbox(timeout_s=20) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def patient() -> Iterator[Sandbox]:
+    """A sandbox in which only a cancellation ends a call that waits."""
+    with Sandbox(timeout_s=60) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def gate(patient: Sandbox) -> Iterator[Gate]:
+    """What tells whether the cell `WAITS` runs in `patient`."""
+    gate = Gate(patient)
+    yield gate
+    gate.close()

@@ -1,0 +1,262 @@
+"""LlamaIndex: tools, agents, serializers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ImageBlock,
+    TextBlock,
+    ToolCallBlock,
+)
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.tools import FunctionTool, ToolOutput
+from llama_index.core.tools.calling import acall_tool, call_tool
+from llama_index.core.workflow import JsonSerializer
+from workflows.context.serializers import PickleSerializer
+from workflows.errors import WorkflowCancelledByUser
+
+from kern_tools import Sandbox
+from kern_tools.adapters.llama_index import KernToolSpec, as_tools, result_of
+from kern_tools.tools import tools_of
+
+from .cells import CHARTS, LOOP, WAITS, Gate
+
+# The framework's workflows read pydantic's old attributes off every agent.
+old_attributes = pytest.mark.filterwarnings(
+    "ignore::pydantic.warnings.PydanticDeprecationWarning"
+)
+
+UNUSABLE: dict[str, dict[str, Any]] = {
+    "missing": {},
+    "wrong type": {"code": 5},
+    "unknown key": {"code": "print(1)", "image": "alpine"},
+    "python's own names": {"self": 1, "args": 2, "kwargs": 3},
+    "surrogate key": {"code": "print(1)", "\ud800": 1},
+    "nested": {"code": {"code": "print(1)"}},
+}
+
+
+def named(sandbox: Sandbox, name: str = "run_code") -> FunctionTool:
+    """Pick one tool."""
+    return {tool.metadata.get_name(): tool for tool in as_tools(sandbox)}[name]
+
+
+def asked(*calls: tuple[str, str, dict[str, Any]]) -> ChatMessage:
+    """Write a model's turn of tool calls: id, name, arguments."""
+    blocks = [
+        ToolCallBlock(tool_call_id=i, tool_name=name, tool_kwargs=kwargs)
+        for i, name, kwargs in calls
+    ]
+    return ChatMessage(role="assistant", blocks=blocks)
+
+
+def agent(sandbox: Sandbox, turns: Sequence[ChatMessage]) -> FunctionAgent:
+    """Build an agent whose model says `turns`."""
+    script = iter(turns)
+
+    def generate(messages: Sequence[ChatMessage], **_: object) -> ChatMessage:
+        return next(script)
+
+    llm = MockFunctionCallingLLM(response_generator=generate)
+    return FunctionAgent(tools=list(as_tools(sandbox)), llm=llm)
+
+
+def test_a_call_gives_blocks_and_the_result_beside_them(sandbox: Sandbox) -> None:
+    """Text for the model in `blocks`, plain JSON for code in `raw_output`."""
+    output = named(sandbox).call(code="print(6 * 7)")
+    result = result_of(output)
+    assert (output.tool_name, output.is_error) == ("run_code", False)
+    assert [type(block) for block in output.blocks] == [TextBlock]
+    assert "42" in output.content
+    assert result is not None
+    assert result.stdout == "42\n"
+    assert json.loads(json.dumps(output.raw_output)) == output.raw_output
+
+
+def test_a_non_zero_exit_is_no_error_of_the_tool(sandbox: Sandbox) -> None:
+    """The tool did its work: the exit code is in the result."""
+    output = named(sandbox)(code="raise SystemExit(3)")
+    assert (output.is_error, output.raw_output["exitCode"]) == (False, 3)
+
+
+def test_a_fault_sets_is_error_and_raises_nothing(sandbox: Sandbox) -> None:
+    """The fault is data beside the text."""
+    output = named(sandbox)(**LOOP)
+    assert output.is_error
+    assert output.raw_output["fault"]["type"] == "timeout"
+    assert "before" in output.content
+
+
+@pytest.mark.parametrize("arguments", UNUSABLE.values(), ids=UNUSABLE)
+async def test_unusable_arguments_are_answered(
+    sandbox: Sandbox, arguments: dict[str, Any]
+) -> None:
+    """The framework checks nothing; the tool says what to send instead."""
+    tool = named(sandbox)
+    outputs = [
+        tool(**arguments),
+        tool.call(**arguments),
+        await tool.acall(**arguments),
+        call_tool(tool, arguments),
+        await acall_tool(tool, arguments),
+    ]
+    for output in outputs:
+        assert output.is_error
+        assert output.raw_output["error"] == "bad_arguments"
+        assert result_of(output) is None
+        assert "`code`" in output.content
+        JsonSerializer().serialize(output).encode()
+
+
+def test_positional_arguments_are_named_by_the_schema(sandbox: Sandbox) -> None:
+    """LlamaIndex calls a tool of one property with its bare value at times."""
+    sandbox.write_file("d/a.txt", "x")
+    output = named(sandbox, "list_files")("d")
+    assert "a.txt" in output.content
+    assert "42" in named(sandbox).call("print(6 * 7)").content
+
+
+def test_images_are_blocks_of_their_own(sandbox: Sandbox) -> None:
+    """Two charts are two image blocks after the text, in order."""
+    output = named(sandbox).call(code=CHARTS)
+    text, *images = output.blocks
+    result = result_of(output)
+    assert isinstance(text, TextBlock)
+    assert result is not None
+    shown = [value.png for value in result.results]
+    sent = []
+    for image in images:
+        assert isinstance(image, ImageBlock)
+        assert image.image_mimetype == "image/png"
+        sent.append(image.resolve_image().read())
+    assert sent == shown
+    assert len(sent) == 2
+
+
+def test_images_can_be_left_out(sandbox: Sandbox) -> None:
+    """A model without eyes gets the text alone, which names the images."""
+    (tool,) = as_tools(sandbox, "code", images="none")
+    output = tool.call(code=CHARTS)
+    assert [type(block) for block in output.blocks] == [TextBlock]
+    assert "image 2" in output.content
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("name", ["run_code", "read_file", "write_file", "list_files"])
+def test_the_model_is_sent_our_schema(
+    sandbox: Sandbox, name: str, strict: bool
+) -> None:
+    """LlamaIndex would leave nullable properties out of `required`."""
+    (ours,) = tools_of(sandbox, name)
+    (tool,) = as_tools(sandbox, name, strict=strict)
+    function = tool.metadata.to_openai_tool()["function"]
+    assert function == {
+        "name": name,
+        "description": ours.description,
+        "parameters": ours.schema(strict=strict),
+    }
+
+
+def test_the_tool_spec_holds_the_same_tools(sandbox: Sandbox) -> None:
+    """`KernToolSpec` is `as_tools` for code that wants a tool spec."""
+    spec = KernToolSpec(sandbox, "files")
+    names = [t.metadata.name for t in spec.to_tool_list()]
+    assert names == ["read_file", "write_file", "list_files"]
+    (only,) = spec.to_tool_list(spec_functions=["list_files"])
+    assert only.metadata.name == "list_files"
+
+
+@old_attributes
+async def test_an_agent_reads_what_ran_and_goes_on(sandbox: Sandbox) -> None:
+    """Parallel calls, a fault and unusable arguments are answered in one turn."""
+    turn = asked(
+        ("good", "run_code", {"code": "print(6 * 7)"}),
+        ("slow", "run_code", LOOP),
+        ("bad", "run_code", {"cod": "print(1)"}),
+    )
+    done = ChatMessage(role="assistant", content="done")
+    handler = agent(sandbox, [turn, done]).run("go")
+    seen = {
+        event.tool_id: event
+        async for event in handler.stream_events()
+        if isinstance(event, ToolCallResult)
+    }
+    last: Any = await handler
+    good, slow, bad = (seen[i].tool_output for i in ("good", "slow", "bad"))
+    assert str(last) == "done"
+    assert [o.is_error for o in (good, slow, bad)] == [False, True, True]
+    assert slow.raw_output["fault"]["type"] == "timeout"
+    assert bad.raw_output["error"] == "bad_arguments"
+    result = result_of(seen["good"])
+    assert result is not None
+    assert result.stdout == "42\n"
+    assert {call.tool_id for call in last.tool_calls} == set(seen)
+
+
+@pytest.mark.parametrize("serializer", [JsonSerializer(), PickleSerializer()])
+def test_results_survive_a_serializer(sandbox: Sandbox, serializer: Any) -> None:
+    """After the bytes of a context the result is the same."""
+    arguments = {"code": CHARTS}
+    output = named(sandbox).call(**arguments)
+    event = ToolCallResult(
+        tool_name="run_code",
+        tool_kwargs=arguments,
+        tool_id="c1",
+        tool_output=output,
+        return_direct=False,
+    )
+    read = serializer.deserialize(serializer.serialize(event))
+    forms = [output, event, read, event.model_dump(), output.model_dump()]
+    results = [result_of(form) for form in [*forms, output.raw_output]]
+    assert results[0] is not None
+    assert len(results[0].results) == 2
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ToolOutput(tool_name="t", content="x", raw_input={}, raw_output="x"),
+        {},
+        {"raw_output": None},
+        None,
+        "text",
+    ],
+    ids=repr,
+)
+def test_other_outputs_hold_no_result(other: object) -> None:
+    """`result_of` may be asked of any tool's output."""
+    assert result_of(other) is None
+
+
+async def test_cancelling_a_call_ends_its_box(patient: Sandbox, gate: Gate) -> None:
+    """The cancellation goes on once nothing of the call is left."""
+    task = asyncio.create_task(named(patient).acall(code=WAITS))
+    assert await asyncio.to_thread(gate.wait) == b"running"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert gate.is_gone()
+    assert "7" in (await named(patient).acall(code="print(7)")).content
+
+
+@old_attributes
+async def test_cancelling_a_run_ends_the_box_of_its_call(
+    patient: Sandbox, gate: Gate
+) -> None:
+    """What holds for a call holds for a call inside a workflow."""
+    turn = asked(("c1", "run_code", {"code": WAITS}))
+    handler = agent(patient, [turn]).run("go")
+    assert await asyncio.to_thread(gate.wait) == b"running"
+    await handler.cancel_run()
+    with pytest.raises(WorkflowCancelledByUser):
+        await handler
+    assert await asyncio.to_thread(gate.wait_end) == b""
+    assert "late" not in [file.path for file in patient.list_files()]

@@ -1,0 +1,120 @@
+"""The images of a result: as parts, and as lines of the text."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+
+import pytest
+
+from kern_tools.budget import Budget
+from kern_tools.gallery import hang
+from kern_tools.result import RichResult
+
+
+def png(width: int = 640, height: int = 480, filler: int = 0) -> str:
+    """Make a PNG, in base64, as large as its header says and `filler` bytes more."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress(bytes((width + 1) * min(height, 500)))
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", rows)
+    chunks += chunk(b"teXt", bytes(filler)) + chunk(b"IEND", b"")
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + chunks).decode("ascii")
+
+
+def shown(encoded: str, mime: str = "image/png") -> RichResult:
+    """Make a value that is an image."""
+    return RichResult(data={"text/plain": "<Image>", mime: encoded})
+
+
+def test_images_are_parts_named_in_the_text() -> None:
+    """In order, each with the size from its own header."""
+    small, tall = png(64, 48), png(10, 20)
+    gallery = hang([shown(small), shown(tall)], Budget(), None)
+    assert gallery.lines == ("image 1: image/png 64x48", "image 2: image/png 10x20")
+    assert [part.base64 for part in gallery.parts] == [small, tall]
+
+
+def test_a_saved_image_is_named_by_its_path() -> None:
+    """The path is what the caller says, and is given only where it says one."""
+    paths = iter(["chart\n.png", None])
+    gallery = hang([shown(png()), shown(png())], Budget(), lambda image: next(paths))
+    assert gallery.lines == (
+        "image 1: image/png 640x480, saved as chart\\x0a.png",
+        "image 2: image/png 640x480",
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoded", "why"),
+    [
+        ("%%%", "left out: not a complete image/png"),
+        ("AAA", "left out: not valid base64"),
+        ("\u2603", "left out: not valid base64"),
+        (png()[:400], "left out: not a complete image/png"),
+        (base64.b64encode(b"<svg/>").decode(), "left out: not a complete image/png"),
+        (png(0, 0), "left out: not a complete image/png"),
+        (png(9000, 1), "left out: 9000x1, over 8,000 a side"),
+    ],
+)
+def test_what_a_provider_would_refuse_is_left_out_by_name(
+    encoded: str, why: str
+) -> None:
+    """One image that is refused would cost the whole conversation."""
+    gallery = hang([shown(encoded)], Budget(), None)
+    assert gallery.lines == (f"image 1: image/png, {why}",)
+    assert gallery.parts == ()
+
+
+def test_an_image_over_the_budget_is_saved_and_not_shown() -> None:
+    """It can still be used by the code of a later call."""
+    gallery = hang([shown(png(filler=2048))], Budget(image_bytes=2048), lambda _: "a")
+    (line,) = gallery.lines
+    assert line.startswith("image 1: image/png 640x480, saved as a, left out: its ")
+    assert line.endswith(" are over the 2 KiB an image may have")
+    assert gallery.parts == ()
+
+
+@pytest.mark.parametrize(
+    ("most", "last"),
+    [
+        (2, "4 images left out: a reply carries at most 2 images"),
+        (0, "6 images left out: a reply carries at most 0 images"),
+    ],
+)
+def test_images_over_the_number_are_counted(most: int, last: str) -> None:
+    """The first ones are shown, the others are not forgotten."""
+    gallery = hang([shown(png())] * 6, Budget(images=most), None)
+    assert len(gallery.parts) == most
+    assert gallery.lines[-1] == last
+
+
+FRAMES = {
+    "baseline": b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 48, 64) + bytes(10),
+    "progressive": b"\xff\xc2\x00\x11\x08" + struct.pack(">HH", 48, 64) + bytes(10),
+    "padded": b"\xff\xff\xff\xc0\x00\x11\x08" + struct.pack(">HH", 48, 64) + bytes(10),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_jpeg_is_measured_by_its_frame_header(frame: bytes) -> None:
+    """Other segments and padding come before it."""
+    data = b"\xff\xd8\xff\xe0\x00\x10" + bytes(14) + frame + b"\xff\xd9"
+    encoded = base64.b64encode(data).decode("ascii")
+    gallery = hang([shown(encoded, "image/jpeg")], Budget(), None)
+    assert gallery.lines == ("image 1: image/jpeg 64x48",)
+
+
+@pytest.mark.parametrize("tail", [b"\xff\xda", b"\xff\xc4\x00\x00", b"\xff\xff\xff"])
+def test_a_jpeg_without_a_frame_is_no_image(tail: bytes) -> None:
+    """The walk over its segments ends, wherever they lead."""
+    encoded = base64.b64encode(b"\xff\xd8\xff" + tail * 50 + b"\xff\xd9").decode()
+    gallery = hang([shown(encoded, "image/jpeg")], Budget(), None)
+    assert gallery.lines == (
+        "image 1: image/jpeg, left out: not a complete image/jpeg",
+    )

@@ -1,0 +1,211 @@
+"""The rooms of the house: who may import whom, and what the front door shows."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from importlib import import_module
+from importlib.util import resolve_name
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kern_tools import __all__ as public_names
+from kern_tools import __version__
+
+ROOT = Path(__file__).parent.parent
+FRAMEWORKS = {
+    "langchain": "langchain_core",
+    "llama_index": "llama_index",
+    "openai": "openai",
+}
+
+# The levels of the core, lowest first: each imports itself and lower ones.
+LEVELS = {
+    "words": "escaping extras faults fences names quantities refusals",
+    "options": "budget config mounts option_checks option_table options scratch",
+    "results": "picture reply result",
+    "images": "binary elf host host_image host_pip host_python image image_store"
+    " package_image packages rootfs",
+    "files": "descriptors listing removal spilling walking workspace workspace_cap"
+    " writing",
+    "boxes": "box call capture conduct dispatch driver driver_values engine frames"
+    " languages launch opened outcome processes streams verdict waiting",
+    "reading": "excerpt facts gallery pages pagetext prompting rendering shown visuals",
+    "sandboxes": "sandbox",
+    "tools": "aliases arguments argwords code_tools codetext file_tools jsontext schema"
+    " tools toolspec turn wire",
+    "testing": "contract sandbox_contract scripted scripted_wire testing",
+    "screens": "cli demo",
+}
+LEVEL = {name: n for n, names in enumerate(LEVELS.values()) for name in names.split()}
+
+# Where a module of each dependency may be imported.
+ONLY_IN = {
+    "jinja2": {"prompting"},
+    "packaging": {"packages"},
+    "pytest": set(LEVELS["testing"].split()),
+    "rich": {"cli", "demo"},
+    "typer": {"cli"},
+}
+
+CORE = {p.stem: p for p in sorted((ROOT / "kern_tools").glob("[!_]*.py"))}
+ADAPTERS = {p.stem: p for p in sorted((ROOT / "adapters").glob("[!_]*.py"))}
+
+
+def statements(node: ast.AST, *, types: bool) -> Iterator[ast.AST]:
+    """Walk a module, with or without what only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        for_types = isinstance(child, ast.If) and (
+            ast.unparse(child.test) == "TYPE_CHECKING"
+        )
+        if types or not for_types:
+            yield child
+            yield from statements(child, types=types)
+
+
+def imports(path: Path, package: str, *, types: bool = True) -> set[str]:
+    """Return the full names that a module imports, at any depth of the file."""
+    found: set[str] = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in statements(tree, types=types):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            home = resolve_name("." * node.level + (node.module or ""), package)
+            found |= {f"{home}.{alias.name}" for alias in node.names}
+    return found
+
+
+def siblings(name: str, *, types: bool = True) -> set[str]:
+    """Return what a module of the core imports from the core."""
+    found = imports(CORE[name], "kern_tools", types=types)
+    inner = {n.split(".")[1] for n in found if n.startswith("kern_tools.")}
+    return inner - {"adapters", "data", "prompts"}
+
+
+def adapters_of(path: Path, package: str) -> set[str]:
+    """Return the adapters that a module imports."""
+    parts = (name.split(".") for name in imports(path, package))
+    return {p[2] for p in parts if p[:2] == ["kern_tools", "adapters"] and p[2:]}
+
+
+def foreign(path: Path, package: str) -> set[str]:
+    """Return the top-level packages from outside the standard library and ours."""
+    heads = {name.partition(".")[0] for name in imports(path, package)}
+    return heads - sys.stdlib_module_names - {"kern_tools"}
+
+
+def project() -> Any:
+    """Return the project file."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def loaded(code: str) -> set[str]:
+    """Return the top-level modules that a new interpreter holds after `code`."""
+    script = f"{code}\nimport sys\nprint(*{{m.partition('.')[0] for m in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_every_module_of_the_core_has_a_level() -> None:
+    """A new module is entered in the table before it is used."""
+    assert set(CORE) == set(LEVEL)
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_a_module_imports_no_higher_level(name: str) -> None:
+    """Arrows point down, for types too, so that a level reads without those above."""
+    top = len(LEVELS)
+    above = {s for s in siblings(name) if LEVEL.get(s, top) > LEVEL.get(name, top)}
+    assert above == set()
+
+
+def test_the_core_has_no_import_cycle() -> None:
+    """Within a level there is an order too; only types may look back."""
+    graph = {name: siblings(name, types=False) for name in CORE}
+    TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_the_core_knows_no_framework(name: str) -> None:
+    """Only declared dependencies are imported, each where it belongs."""
+    allowed = {dist for dist, homes in ONLY_IN.items() if name in homes}
+    assert foreign(CORE[name], "kern_tools") <= {"pydantic", "pydantic_core", *allowed}
+
+
+@pytest.mark.parametrize("name", sorted(set(CORE) - set(LEVELS["screens"].split())))
+def test_the_core_knows_no_adapter(name: str) -> None:
+    """Only the demo and the command line show adapters."""
+    assert adapters_of(CORE[name], "kern_tools") == set()
+
+
+@pytest.mark.parametrize("name", [name for name in CORE if name.startswith("driver")])
+def test_what_runs_in_the_box_needs_only_the_standard_library(name: str) -> None:
+    """The driver travels alone into images that have none of our packages."""
+    assert siblings(name) | foreign(CORE[name], "kern_tools") == set()
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_an_adapter_knows_one_framework(name: str) -> None:
+    """An adapter imports pydantic and the framework it is named for, no other."""
+    own = {FRAMEWORKS[name], "pydantic"}
+    assert foreign(ADAPTERS[name], "kern_tools.adapters") <= own
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_an_adapter_knows_no_other_adapter(name: str) -> None:
+    """Any one adapter can be deleted and nothing else changes."""
+    assert adapters_of(ADAPTERS[name], "kern_tools.adapters") == set()
+
+
+def test_every_package_on_disk_is_declared() -> None:
+    """An editable install hides a package that the wheel would lack."""
+    setuptools = project()["tool"]["setuptools"]
+    rooms = ("kern_tools", "adapters", "prompts", "cookbooks")
+    inits = (init for room in rooms for init in (ROOT / room).rglob("__init__.py"))
+    declared = {setuptools["package-dir"][name] for name in setuptools["packages"]}
+    assert {init.parent.relative_to(ROOT).as_posix() for init in inits} == declared
+
+
+def test_type_checkers_see_the_mapped_rooms() -> None:
+    """The links for mypy and pyright lead to the rooms they stand for."""
+    links = {p.name: p.resolve() for p in (ROOT / ".typings/kern_tools").iterdir()}
+    assert links == {room: ROOT / room for room in ("adapters", "prompts")}
+
+
+def test_the_public_names_are_sorted() -> None:
+    """Each name stands once, in plain sorted order."""
+    assert public_names == sorted(set(public_names))
+
+
+@pytest.mark.parametrize("name", public_names)
+def test_a_public_name_can_be_had_and_is_shown_by_dir(name: str) -> None:
+    """Names load on first use, and completion finds them before that."""
+    package = import_module("kern_tools")
+    assert name in dir(package)
+    assert getattr(package, name) is getattr(package, name)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    """A misspelt name fails as it does in any module."""
+    assert not hasattr(import_module("kern_tools"), "Sandobx")
+
+
+def test_the_version_is_that_of_the_project_file() -> None:
+    """The number is written once, in pyproject.toml."""
+    assert __version__ == project()["project"]["version"]
+
+
+def test_import_brings_in_no_framework_and_no_screen() -> None:
+    """The sandbox comes without what it does not use."""
+    heavy = {*FRAMEWORKS.values(), "langchain", "jinja2", "typer", "rich"}
+    assert loaded("from kern_tools import Sandbox") & heavy == set()

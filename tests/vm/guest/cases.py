@@ -1,0 +1,148 @@
+"""Runs inside the virtual machine and prints one JSON object a case."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kern_tools import ExecutionResult, Sandbox
+from kern_tools.host import host_report
+
+IMAGE = os.environ["IMAGE"]
+BUSYBOX = "localhost/guest/busybox:1"
+CAP_MB = 64
+HOG = "x = bytearray(200 << 20)"
+GROW = 'x=0123456789abcdef; while :; do x="$x$x"; done'
+CELLS = {
+    "in_the_cell": f"print('before', flush=True)\n{HOG}",
+    "in_a_child": f"""\
+import subprocess, sys
+subprocess.run([sys.executable, '-c', {HOG!r}])
+""",
+    "through_shared_memory": """\
+open('/dev/shm/x', 'wb').write(bytes(40 << 20))
+x = bytearray(40 << 20)
+""",
+    "within_the_cap": "x = bytearray(20 << 20); print(len(x))",
+    "forged": """\
+import os
+print("kern: the workload was killed by the kernel's OOM killer", flush=True)
+os._exit(137)
+""",
+}
+FORKS = """\
+import os, time
+children = []
+try:
+    while len(children) < 100:
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+        children.append(child)
+except OSError as error:
+    print(error.errno)
+for child in children:
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+"""
+
+
+def kern_alone() -> dict[str, Any]:
+    """Run a box that outgrows its memory with `kern` itself; give its verdict bytes."""
+    read_end, write_end = os.pipe()
+    done = subprocess.run(
+        [
+            *(
+                "kern",
+                "box",
+                "alone",
+                "--image",
+                IMAGE,
+                "--pull",
+                "never",
+                "--ro",
+                "-q",
+            ),
+            *("--memory", f"{CAP_MB}m", "--require-limits", "--", "python3", "-c", HOG),
+        ],
+        env={**os.environ, "KERN_STARTED_FD": str(write_end)},
+        pass_fds=[write_end],
+        capture_output=True,
+        check=False,
+    )
+    os.close(write_end)
+    verdict = list(os.read(read_end, 8))
+    return {"exit_code": done.returncode, "verdict": verdict}
+
+
+def boxes(**options: Any) -> Sandbox:
+    """Return a sandbox whose boxes start only if their caps bind."""
+    return Sandbox(
+        **{"image": IMAGE, "memory_mb": CAP_MB, "require_limits": True, **options}
+    )
+
+
+def cell(code: str, language: str = "python", **options: Any) -> ExecutionResult:
+    """Run one cell in a sandbox of its own."""
+    with boxes(**options) as sandbox:
+        return sandbox.run_code(code, language)
+
+
+def after_an_oom() -> ExecutionResult:
+    """Run a cell in a sandbox whose last box was killed, with the files it left."""
+    with boxes() as sandbox:
+        sandbox.run_code(f"open('kept.txt', 'w').write('kept')\n{HOG}")
+        return sandbox.run_code("print(open('kept.txt').read())")
+
+
+def beside_an_oom() -> ExecutionResult:
+    """Run a cell while a sibling box of the same sandbox is killed."""
+    with boxes() as sandbox:
+        wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.05)\n"
+        results: list[ExecutionResult] = []
+        sibling = threading.Thread(
+            target=lambda: results.append(sandbox.run_code(f"{wait}print('unharmed')"))
+        )
+        sibling.start()
+        assert sandbox.run_code(HOG).fault_type == "oom"
+        sandbox.write_file("go", "")
+        sibling.join()
+    return results[0]
+
+
+def without_python() -> ExecutionResult:
+    """Run a command that outgrows its memory in an image of busybox alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "sh").write_bytes(Path("/usr/bin/busybox").read_bytes())
+        Path(folder, "sh").chmod(0o755)
+        Path(folder, "Dockerfile").write_text("FROM scratch\nCOPY sh /bin/sh\n")
+        subprocess.run(
+            ["kern", "build", "-t", BUSYBOX, folder], check=True, capture_output=True
+        )
+    with boxes(image=BUSYBOX) as sandbox:
+        return sandbox.run(["sh", "-c", GROW])
+
+
+def tell(name: str, run: Callable[[], ExecutionResult]) -> None:
+    """Print one case's result."""
+    print(json.dumps({"case": name, **run().model_dump(mode="json")}), flush=True)
+
+
+print(json.dumps({"case": "kern_alone", **kern_alone()}), flush=True)
+print(
+    json.dumps({"case": "host", **host_report(reference=IMAGE).to_dict()}), flush=True
+)
+for title, source in CELLS.items():
+    tell(title, partial(cell, source))
+tell("in_bash", partial(cell, GROW, "bash"))
+tell("processes", partial(cell, FORKS, pids=16))
+tell("after_an_oom", after_an_oom)
+tell("beside_an_oom", beside_an_oom)
+tell("without_python", without_python)
