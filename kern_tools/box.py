@@ -1,6 +1,6 @@
 r"""One box: started, watched and ended in the engine thread.
 
-    start -> (kern builds it) -> hello -> the call's work -> gone -> reaped
+    start -> (kern builds it) -> hello -> calls, one at a time -> gone -> reaped
                     \______________ kill, at any time ______________/
 
 `gone` is the end of the process in the box, which is what a caller waits for; `reaped`
@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,82 +22,100 @@ from dataclasses import replace
 from functools import partial
 from typing import IO, TYPE_CHECKING
 
-from .call import Call
 from .capture import Capture
-from .frames import FrameReader, request_file
-from .processes import box_process
-from .verdict import EndedBy, Evidence
+from .frames import FrameReader
+from .processes import box_process, send_signal
+from .service import Service
+from .verdict import Evidence
 
 if TYPE_CHECKING:
+    from .call import Call
     from .engine import Engine, Timer
     from .launch import Launch
 
 NOTES_BYTES = 1 << 16
-FLUSH_S = 0.025
 KERN_END_S = 5.0
 _CREDENTIALS = struct.Struct("iii")
+_ROOM_FOR_PIDFD = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
 
 
 class Box:
-    """One box and the call it serves.
+    """One box; `service` is the call it has in hand.
 
     Attributes:
-        call: The call.
-        evidence: What was seen so far; complete when `on_end` is called.
+        launch: How it was started.
+        ready: The driver said hello; a call is taken up at once.
+        evidence: What was seen so far; complete once it was reaped.
+        disposed: Nothing is left of it.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        launch: Launch,
-        call: Call,
-        on_end: Callable[[Box], None],
+        self, engine: Engine, launch: Launch, on_change: Callable[[Box], None]
     ) -> None:
-        self._engine = engine
-        self._launch = launch
-        self.call = call
-        self._on_end = on_end
+        self.engine = engine
+        self.launch = launch
+        self.ready = self.disposed = False
+        self.evidence = Evidence()
+        self.control: socket.socket | None = None
+        self.inside = -1  # pidfd of the first process in the box
+        self._inside_pid = 0
+        self._on_change = on_change
+        self._service: Service | None = None
         self._notes = Capture(NOTES_BYTES)
         self._frames = FrameReader()
-        self._control: socket.socket | None = None
-        self._inside = -1  # pidfd of the process in the box
         self._outside = -1  # pidfd of kern
         self._kern: subprocess.Popen[bytes] | None = None
         self._started = self._alive = -1
-        self._ran = False
-        self._gone = False
-        self.evidence = Evidence()
+        self._gone = self._killed = False
         self._holds_slot = True
         self._timers: list[Timer] = []
 
+    @property
+    def ended(self) -> bool:
+        """It is gone, or on its way."""
+        return self._gone or self._killed or self.evidence.status is not None
+
+    @property
+    def idle(self) -> bool:
+        """It could take a call."""
+        return self._service is None and not self.ended
+
     # -- start
 
-    def start(self) -> None:
-        """Start kern; the caller holds one of the engine's starting slots."""
-        self._engine.children.add(self)
-        deadline = self.call.begin()
-        try:
-            self._spawn()
-        except OSError as error:
-            self._fail(error)
-            return
-        self._after(deadline - time.monotonic(), self._on_deadline)
+    def start(self, call: Call | None = None) -> None:
+        """Start kern; the caller holds one of the engine's starting slots.
 
-    def _spawn(self) -> None:
-        call, driven = self.call, self._launch.driver is not None
+        Args:
+            call: Served as soon as the box is ready; a box without the driver needs it
+                now, for its streams are the box's.
+        """
+        if call is not None:
+            self._service = Service(self, call)
+        if self._killed:  # before it could be started
+            self._gone = True
+            self._advance()
+            self._dispose()
+            return
+        self.engine.children.add(self)
+        try:
+            self._spawn(call)
+        except OSError as error:
+            self.fail(error)
+
+    def _spawn(self, call: Call | None) -> None:
         self._started, started = os.pipe2(os.O_CLOEXEC)
         self._alive, alive = os.pipe2(os.O_CLOEXEC)
-        stdin, stdin_end = self._stdin()
+        stdin, stdin_end, stdout = self._streams(call)
         try:
             self._kern = subprocess.Popen(
-                self._launch.argv,
+                self.launch.argv,
                 stdin=stdin,
-                stdout=subprocess.DEVNULL if driven else call.stdout.writer,
+                stdout=stdout,
                 stderr=self._notes.writer,
                 pass_fds=(started, alive),
                 start_new_session=True,
                 env={
-                    **self._launch.environ,
+                    **self.launch.environ,
                     "KERN_STARTED_FD": str(started),
                     "KERN_ALIVE_FD": str(alive),
                 },
@@ -108,141 +127,126 @@ class Box:
             if stdin_end is not None:
                 stdin_end.close()
         self._outside = os.pidfd_open(self._kern.pid)
-        self._watch(self._outside, self._on_kern_end)
-        self._watch(self._notes.reader, partial(self._drain, self._notes))
-        if self._control is not None:
-            self._talk(self._control)
+        self.watch(self._outside, self._on_kern_end)
+        self.watch(self._notes.reader, partial(self.drain, self._notes))
+        if self.control is not None:
+            self._send_driver(self.control)
         else:
-            self._listen()
+            self.watch(self._alive, self._on_alive)
+            if self._service is not None:
+                self._service.listen()
 
-    def _stdin(self) -> tuple[int, IO[bytes] | socket.socket | None]:
-        """Choose the box's descriptor 0, and what of it to close here afterwards."""
-        if self._launch.driver is not None:
-            self._control, end = socket.socketpair()
-            self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            return end.fileno(), end
-        if self._launch.stderr_on_stdin:
-            return self.call.stderr.writer, None
-        return subprocess.DEVNULL, None
+    def _streams(
+        self, call: Call | None
+    ) -> tuple[int, IO[bytes] | socket.socket | None, int]:
+        """Choose the box's stdin and stdout, and what to close here afterwards."""
+        if self.launch.driver is not None:
+            self.control, end = socket.socketpair()
+            self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            return end.fileno(), end, subprocess.DEVNULL
+        assert call is not None
+        apart = self.launch.stderr_on_stdin
+        stdin = call.stderr.writer if apart else subprocess.DEVNULL
+        return stdin, None, call.stdout.writer
 
-    def _talk(self, control: socket.socket) -> None:
-        assert self._launch.driver is not None
+    def _send_driver(self, control: socket.socket) -> None:
+        assert self.launch.driver is not None
         control.setblocking(False)
-        control.sendall(self._launch.driver)
-        self._watch(control.fileno(), self._on_hello)
+        control.sendall(self.launch.driver)
+        self.watch(control.fileno(), self._on_hello)
 
-    def _listen(self) -> None:
-        """Read the streams of a command that runs without the driver."""
-        self.call.stdout.close_writer()
-        self.call.stderr.close_writer()
-        self._watch(self._alive, self._on_alive)
-        self._watch_streams()
+    # -- calls
+
+    def serve(self, call: Call) -> None:
+        """Take up a call now, or as soon as the driver said hello."""
+        self._service = Service(self, call)
+        if self.ready:
+            self._service.hand_over()
+
+    def end_service(self) -> None:
+        """The call in hand is over; the box may have another."""
+        self._service = None
+        self._on_change(self)
 
     # -- the box speaks
 
     def _on_hello(self) -> None:
-        assert self._control is not None
-        data, ancillary, _, _ = self._control.recvmsg(4096, socket.CMSG_SPACE(12))
-        if not data:
-            self._engine.unwatch(self._control.fileno())
-            return
-        pid = _CREDENTIALS.unpack(ancillary[0][2])[0]
-        self._hold(pid)
-        self._ran = True
-        self._release_slot()
-        self._launch.forget_env_file()
-        if self.call.ended_by is None:
-            self._engine.unwatch(self._control.fileno())
-            self._watch(self._control.fileno(), self._on_frames)
-            self._hand_over()
-        else:
-            self._kill()
-
-    def _hand_over(self) -> None:
-        """Give the driver the work, with the pipes that become its streams."""
-        assert self._control is not None
-        call = self.call
-        handle = request_file({**call.work.as_request(), **self._launch.setting})
+        assert self.control is not None
+        self.engine.unwatch(self.control.fileno())
         try:
-            pipes = [call.stdout.writer, call.stderr.writer, handle]
-            socket.send_fds(self._control, [b"c"], pipes)
-        finally:
-            os.close(handle)
-            call.stdout.close_writer()
-            call.stderr.close_writer()
-        self._watch_streams()
+            data, ancillary, _, _ = self.control.recvmsg(4096, socket.CMSG_SPACE(12))
+        except ConnectionResetError:  # it ended without reading the driver
+            return
+        if not data:
+            return
+        self._hold(_CREDENTIALS.unpack(ancillary[0][2])[0])
+        self._mark_ready()
+        if self._killed:
+            self.kill()
+            return
+        self.watch(self.control.fileno(), self._on_frames)
+        if self._service is not None:
+            self._service.hand_over()
+        self._on_change(self)
+
+    def _mark_ready(self) -> None:
+        self.ready = True
+        self.evidence = replace(self.evidence, ran=True)
+        self._release_slot()
+        self.launch.forget_env_file()
 
     def _on_frames(self) -> None:
-        assert self._control is not None
-        try:
-            data = self._control.recv(1 << 18)
-        except ConnectionResetError:
-            data = b""
+        assert self.control is not None
+        data, pidfds = _receive(self.control, trusted=self.launch.mode == "resident")
         if not data:
-            self._engine.unwatch(self._control.fileno())
+            self.engine.unwatch(self.control.fileno())
         for kind, payload in self._frames.feed(data):
-            self.call.take(kind, payload)
-            if kind == b"f" and self.call.ended_by is not None:
-                self._kill()
-        if self.call.exit_code is not None:
-            self._kill()  # it said it is done: nothing it does afterwards counts
+            if self._service is not None:
+                self._service.take(kind, payload, pidfds)
 
     def _on_alive(self) -> None:
         """Follow a box without the driver: bytes while it is built, then the end."""
         byte = os.read(self._alive, 64)
         self.evidence = replace(self.evidence, alive=self.evidence.alive + byte)
         if not byte:
-            self._engine.unwatch(self._alive)
-            self._ran = b"x" not in self.evidence.alive
-            self._release_slot()
-            self._launch.forget_env_file()
+            self.engine.unwatch(self._alive)
+            if b"x" not in self.evidence.alive and not self._killed:
+                self._mark_ready()
 
-    def _watch_streams(self) -> None:
-        for stream in (self.call.stdout, self.call.stderr):
-            self._watch(stream.reader, partial(self._drain, stream))
-
-    def _drain(self, stream: Capture) -> None:
+    def drain(self, stream: Capture) -> None:
+        """Read one stream; its end is no news."""
         if not stream.drain():
-            self._engine.unwatch(stream.reader)
+            self.engine.unwatch(stream.reader)
 
     # -- the end
 
-    def end(self, why: EndedBy) -> None:
-        """End the call for a reason of ours; the first reason stands."""
-        if self.call.ended_by is None and not self.call.done.done():
-            self.call.ended_by = why
-            self._kill()
-
-    def _on_deadline(self) -> None:
-        if self.call.ended_by is not None or self.call.done.done():
-            return
-        self.call.ended_by = "deadline"
-        if self._ran and self.call.work.is_cell and self._inside >= 0:
-            _signal(self._inside, signal.SIGURG)  # the driver flushes its streams
-            self._after(FLUSH_S, self._kill)
-        else:
-            self._kill()
-
-    def _hold(self, pid: int) -> None:
-        """Keep a descriptor on the process in the box, which a pid cannot replace."""
-        try:
-            self._inside = os.pidfd_open(pid)
-        except ProcessLookupError:
-            return
-        self._watch(self._inside, self._on_gone)
-
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """End the box and everything in it."""
+        self._killed = True
         if self._gone or self._kern is None or self._outside < 0:
             return
-        if self._inside < 0:
+        if self.inside < 0:
             pid = box_process(self._kern.pid)
             if pid is not None:
                 self._hold(pid)
-        if self._inside >= 0:
-            _signal(self._inside, signal.SIGKILL)
-            self._after(KERN_END_S, self._kill_kern)
+        if self.inside >= 0:
+            send_signal(self.inside, signal.SIGKILL)
+            self.after(KERN_END_S, self._kill_kern)
         else:
             self._kill_kern()
+
+    def signal_group(self, number: int) -> None:
+        """Signal the group that the driver leads, where it made one."""
+        if not self.ended:
+            with suppress(ProcessLookupError):
+                os.killpg(self._inside_pid, number)
+
+    def _hold(self, pid: int) -> None:
+        """Keep a descriptor on the process in the box, which a pid cannot replace."""
+        with suppress(ProcessLookupError):
+            self.inside = os.pidfd_open(pid)
+            self._inside_pid = pid
+            self.watch(self.inside, self._on_gone)
 
     def _kill_kern(self) -> None:
         if self._outside >= 0 and self._kern is not None:
@@ -250,13 +254,13 @@ class Box:
                 os.killpg(self._kern.pid, signal.SIGKILL)
 
     def _on_gone(self) -> None:
-        self._engine.unwatch(self._inside)
+        self.engine.unwatch(self.inside)
         self._gone = True
         self._advance()
 
     def _on_kern_end(self) -> None:
         assert self._kern is not None
-        self._engine.unwatch(self._outside)
+        self.engine.unwatch(self._outside)
         status = self._kern.wait()
         self._notes.drain_all()
         self.evidence = replace(
@@ -265,116 +269,110 @@ class Box:
             started=_read_now(self._started),
             alive=self.evidence.alive + _read_now(self._alive),
         )
-        if self._inside < 0:
+        if self.inside < 0:
             self._gone = True
         self._advance()
 
     def _advance(self) -> None:
         """Finish the call once its end is known, the box once both ends are seen."""
-        self._finish_if_complete()
+        if self._gone and self._service is not None:
+            self._service.box_gone(self.evidence)
         if self._gone and self.evidence.status is not None:
             self._dispose()
 
-    def _finish_if_complete(self) -> None:
-        call, seen = self.call, self.evidence
-        decided = (call.ended_by, call.exit_code, call.exec_failure) != (None,) * 3
-        if not self._gone or not (decided or seen.status is not None):
-            return
-        if call.done.done():
-            return
-        for stream in (call.stdout, call.stderr):
-            self._engine.unwatch(stream.reader)
+    def notes_so_far(self) -> str:
+        """What kern said about this box until now."""
         self._notes.drain()
-        call.notes = self._notes.text()[0]
-        call.finish(
-            replace(
-                seen,
-                ran=self._ran,
-                ended_by=call.ended_by,
-                exit_code=call.exit_code,
-                exec_failure=call.exec_failure,
-            )
-        )
+        return self._notes.text()[0]
 
-    def _fail(self, error: BaseException) -> None:
-        """End the call because this house failed, and clean up."""
-        for stream in (self.call.stdout, self.call.stderr):
-            self._engine.unwatch(stream.reader)
-        self.call.fail(error)
+    def fail(self, error: BaseException) -> None:
+        """End the call in hand because this house failed, and clean up."""
+        if self._service is not None:
+            self._service.fail(error)
         if self._kern is None:
             self._dispose()
         else:
-            self._kill_kern()
+            self.kill()
 
     def _dispose(self) -> None:
         self._release_slot()
-        self._launch.forget_env_file()
+        self.launch.forget_env_file()
         for timer in self._timers:
             timer.cancel()
         for descriptor in self._descriptors():
-            self._engine.unwatch(descriptor)
+            self.engine.unwatch(descriptor)
         self.forget()
-        self._engine.children.discard(self)
-        self._on_end(self)
+        self.engine.children.discard(self)
+        self.disposed = self._gone = True
+        self._on_change(self)
 
     # -- what the engine asks of a child
 
     def forget(self) -> None:
         """Close every descriptor of this box; touch no process."""
-        if self._control is not None:
-            self._control.close()
-            self._control = None
+        if self.control is not None:
+            self.control.close()
+            self.control = None
         self._notes.close()
-        for descriptor in (self._inside, self._outside, self._started, self._alive):
+        for descriptor in (self.inside, self._outside, self._started, self._alive):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._inside = self._outside = self._started = self._alive = -1
+        self.inside = self._outside = self._started = self._alive = -1
 
     def abandon(self) -> None:
         """Kill the box without waiting."""
-        if self._inside >= 0:
-            _signal(self._inside, signal.SIGKILL)
+        if self.inside >= 0:
+            send_signal(self.inside, signal.SIGKILL)
         else:
             self._kill_kern()
 
     def _descriptors(self) -> list[int]:
-        control = -1 if self._control is None else self._control.fileno()
-        return [
-            d
-            for d in (
-                control,
-                self._notes.reader,
-                self._inside,
-                self._outside,
-                self._alive,
-            )
-            if d >= 0
-        ]
+        control = -1 if self.control is None else self.control.fileno()
+        all_of_them = (control, self._notes.reader, self.inside, self._outside)
+        return [d for d in (*all_of_them, self._alive) if d >= 0]
 
     # -- the engine, for this box
 
-    def _watch(self, descriptor: int, on_ready: Callable[[], None]) -> None:
-        self._engine.watch(descriptor, lambda: self._safely(on_ready))
+    def watch(self, descriptor: int, on_ready: Callable[[], None]) -> None:
+        """Watch a descriptor; trouble in `on_ready` ends this box alone."""
+        self.engine.watch(descriptor, partial(self._safely, on_ready))
 
-    def _after(self, delay_s: float, call: Callable[[], None]) -> None:
+    def after(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """Run `call` later, unless the box is gone by then."""
         due = time.monotonic() + delay_s
-        self._timers.append(self._engine.at(due, lambda: self._safely(call)))
+        timer = self.engine.at(due, partial(self._safely, call))
+        self._timers.append(timer)
+        return timer
 
     def _safely(self, step: Callable[[], None]) -> None:
         try:
             step()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
 
     def _release_slot(self) -> None:
         if self._holds_slot:
             self._holds_slot = False
-            self._engine.started()
+            self.engine.started()
 
 
-def _signal(pidfd: int, number: int) -> None:
-    with suppress(ProcessLookupError):
-        signal.pidfd_send_signal(pidfd, number)
+def _receive(control: socket.socket, *, trusted: bool) -> tuple[bytes, list[int]]:
+    """Read the control socket.
+
+    Descriptors are taken only where no code of a call can hold the other end: elsewhere
+    they are dropped by the kernel, as `recv` offers no room for them.
+    """
+    try:
+        if not trusted:
+            return control.recv(1 << 18), []
+        data, ancillary, _, _ = control.recvmsg(1 << 18, _ROOM_FOR_PIDFD)
+        return data, [
+            int.from_bytes(carried, sys.byteorder)
+            for level, kind, carried in ancillary
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+        ]
+    except ConnectionResetError:
+        return b"", []
 
 
 def _read_now(descriptor: int) -> bytes:

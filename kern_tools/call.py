@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .capture import Capture
 from .frames import MAX_RESULTS, MAX_RESULTS_BYTES, rich_result
 from .result import RichResult
 from .verdict import EndedBy, Evidence
+
+if TYPE_CHECKING:
+    from .service import Service
 
 Chunk = Callable[[bytes], None]
 
@@ -45,6 +49,9 @@ class Call:
     Attributes:
         done: Resolves to the `Evidence` once the box is gone and the streams are read.
         ended_by: Our own reason to end it, set before the kill.
+        exit_code: What the driver said, or minus the signal of a child.
+        state_new: Earlier calls of the sandbox had another box, which is gone.
+        service: What a box does for it, once it has one.
     """
 
     def __init__(
@@ -68,6 +75,8 @@ class Call:
         self.done: Future[Evidence] = Future()
         self.ended_by: EndedBy | None = None
         self.exit_code: int | None = None
+        self.state_new = False
+        self.service: Service | None = None
         self.exec_failure: tuple[int, bool, str] | None = None
         self.submitted_s = time.monotonic()
         self.started_s: float | None = None
@@ -79,17 +88,29 @@ class Call:
         self.started_s = time.monotonic()
         return self.started_s + self.timeout_s
 
-    def take(self, kind: bytes, payload: bytes) -> None:
-        """Take one frame; what a cell could not have said truly is ignored."""
+    def take(self, kind: bytes, payload: bytes, *, in_child: bool = False) -> None:
+        """Take one frame; what a cell could not have said truly is ignored.
+
+        Args:
+            kind: The frame's letter.
+            payload: Its content.
+            in_child: The frame is of a driver that no code can speak for.
+        """
         if kind == b"r":
             self._take_result(payload)
         elif kind == b"o":
             self.results_omitted += 1
-        elif kind == b"x" and self.work.is_cell and payload.isdigit():
-            self.exit_code = int(payload[:4]) & 0xFF
+        elif kind == b"x":
+            self._take_end(payload, in_child=in_child)
         elif kind == b"e" and not self.work.is_cell:
             number, exists, path = payload.split(b"\0", 2)
             self.exec_failure = (int(number), exists == b"1", path.decode())
+
+    def _take_end(self, payload: bytes, *, in_child: bool) -> None:
+        if payload.isdigit():
+            self.exit_code = int(payload[:4]) & 0xFF
+        elif in_child and payload[:1] == b"-":
+            self.exit_code = -int(payload[1:4])
 
     def _take_result(self, payload: bytes) -> None:
         self._results_bytes += len(payload)

@@ -57,6 +57,12 @@ class Capture:
         if self._on_chunk is not None:
             self._on_chunk(bytes(_VIEW[:count]))
 
+    def take_kept(self) -> bytes:
+        """Give what was kept, and keep it no longer."""
+        kept = bytes(self._kept)
+        self._kept.clear()
+        return kept
+
     @property
     def truncated(self) -> bool:
         """More was written than the cap keeps."""

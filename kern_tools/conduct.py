@@ -92,7 +92,7 @@ class Conduct:
         if most is not None:
             full = lambda: opened.dispatch.end(call, "workspace_full")  # noqa: E731
             self._watch = CapWatch(opened.workspace, most, full)
-        opened.dispatch.submit(call, lambda: opened.launch(call))
+        opened.dispatch.submit(call)
 
     def cancel(self) -> None:
         """End the call; its box, if there is one, is killed."""

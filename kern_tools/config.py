@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .budget import Budget
 from .mounts import Mount, check_mounts
@@ -37,6 +37,17 @@ class SandboxConfig(Options):
         MountRefused: The mount policy refuses `workspace`, `mounts` or `tmpfs`.
     """
 
+    mode: Literal["fresh", "resident", "kernel"] = "fresh"
+    """What survives a call: `fresh` files only, a new box each; `resident` /tmp and
+    background processes too, a new interpreter each; `kernel` Python's names as well,
+    in one interpreter."""
+    prewarm: int = 1
+    """Boxes of `fresh` mode started before their call is there; 0 is none."""
+    setup_code: str | None = None
+    """Python that every new `kernel` runs first, also after one was lost."""
+    max_age_s: float = 86_400
+    """Age in seconds at which a `resident` or `kernel` box is replaced, between two
+    calls."""
     image: str = "host"
     """Where a box's files come from: `host` is an image of the Python that runs you,
     anything else an OCI reference, also by digest."""
@@ -55,6 +66,8 @@ class SandboxConfig(Options):
     """How many processes and threads a box may have; None leaves it to kern."""
     timeout_s: float = 30
     """Wall-clock limit of one call in seconds; a call may name another."""
+    timeout_max_s: float | None = None
+    """The longest limit a model may ask for; None is `timeout_s`."""
     network: bool = False
     """RELAXES ISOLATION: boxes share the host's network, its loopback included."""
     egress_allow: Sequence[str] = ()
@@ -169,6 +182,13 @@ class SandboxConfig(Options):
             why = "has no meaning with network=True, which allows everything"
             remedy = "leave one of the two out"
             raise refusal("egress_allow", self.egress_allow, why, remedy)
+        if self.setup_code is not None and self.mode != "kernel":
+            why = f"is only for mode='kernel', not for {self.mode!r}"
+            remedy = "leave it out, or begin each call with that code"
+            raise refusal("setup_code", self.setup_code, why, remedy)
+        if self.timeout_max_s is not None and self.timeout_max_s < self.timeout_s:
+            why = f"is less than timeout_s={self.timeout_s!r}"
+            raise refusal("timeout_max_s", self.timeout_max_s, why, "raise it")
         if self.packages and self.image != "host":
             why = f"is only for image='host', not for {self.image!r}"
             remedy = "leave it out, or use an image that has them"

@@ -3,46 +3,59 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
-from .box import Box
-from .call import Call
-from .engine import Engine
 from .faults import SandboxClosed
-from .launch import Launch
-from .verdict import EndedBy
+
+if TYPE_CHECKING:
+    from .call import Call
+    from .engine import Engine
+    from .verdict import EndedBy
 
 
 class Cancelled(Exception):
     """The call left the queue before it began."""
 
 
-class Dispatch:
-    """Starts at most `max_running` calls at a time, first in, first out.
+class Carrier(Protocol):
+    """Finds boxes for calls; all of it happens in the engine thread."""
 
-    `submit`, `end` and `close` may be called from any thread; the rest happens in the
-    engine's.
+    def begin(self, call: Call) -> None:
+        """Have a box take up the call."""
+
+    def close(self) -> None:
+        """Kill every box."""
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is left of any box."""
+
+
+class Dispatch:
+    """Runs at most `max_running` calls at a time, first in, first out.
+
+    `submit`, `end`, `interrupt` and `close` may be called from any thread; the rest
+    happens in the engine's.
     """
 
-    def __init__(self, engine: Engine, max_running: int) -> None:
+    def __init__(self, engine: Engine, carrier: Carrier, max_running: int) -> None:
         self._engine = engine
+        self._carrier = carrier
         self._max_running = max_running
-        self._waiting: deque[tuple[Call, Callable[[], Launch]]] = deque()
-        self._boxes: dict[Call, Box] = {}
-        self._running = 0
+        self._waiting: deque[Call] = deque()
+        self._running: set[Call] = set()
         self._closed = False
         self._emptied: Future[None] | None = None
 
-    def submit(self, call: Call, launch: Callable[[], Launch]) -> None:
+    def submit(self, call: Call) -> None:
         """Run the call when its turn comes; `call.done` tells."""
 
         def queue() -> None:
             if self._closed:
                 call.fail(SandboxClosed("the sandbox was closed before the call"))
                 return
-            self._waiting.append((call, launch))
+            self._waiting.append(call)
             self._start_next()
 
         self._engine.post(queue)
@@ -51,63 +64,56 @@ class Dispatch:
         """Take a queued call out of the queue, or kill the box of a running one."""
         self._engine.post(lambda: self._end(call, why))
 
+    def interrupt(self) -> None:
+        """Have the code of every running call see a KeyboardInterrupt."""
+
+        def interrupt() -> None:
+            for call in self._running:
+                if call.service is not None:
+                    call.service.interrupt()
+
+        self._engine.post(interrupt)
+
     def close(self) -> Future[None]:
         """End every call; the future resolves when nothing is left of any box."""
         emptied: Future[None] = Future()
 
         def close() -> None:
             self._closed = True
-            for call, _ in list(self._waiting):
+            for call in [*self._waiting, *self._running]:
                 self._end(call, "close")
-            for call in list(self._boxes):
-                self._end(call, "close")
+            self._carrier.close()
             self._emptied = emptied
-            self._tell_emptied()
+            self.tell_emptied()
 
         self._engine.post(close)
         return emptied
 
     def _end(self, call: Call, why: EndedBy) -> None:
-        box = self._boxes.get(call)
-        if box is not None:
-            box.end(why)
+        if call.service is not None:
+            call.service.end(why)
             return
-        for entry in self._waiting:
-            if entry[0] is call:
-                self._waiting.remove(entry)
-                break
+        if call in self._waiting:
+            self._waiting.remove(call)
         call.fail(_leaving(why))
 
     def _start_next(self) -> None:
-        while self._waiting and self._running < self._max_running:
-            call, launch = self._waiting.popleft()
-            self._running += 1
-            call.done.add_done_callback(lambda _: self._engine.post(self._one_less))
-            self._engine.when_startable(partial(self._start, call, launch))
+        while self._waiting and len(self._running) < self._max_running:
+            call = self._waiting.popleft()
+            self._running.add(call)
+            call.done.add_done_callback(lambda _, c=call: self._post_end(c))  # type: ignore[misc]
+            self._carrier.begin(call)
 
-    def _one_less(self) -> None:
-        self._running -= 1
-        self._start_next()
+    def _post_end(self, call: Call) -> None:
+        def over() -> None:
+            self._running.discard(call)
+            self._start_next()
 
-    def _start(self, call: Call, launch: Callable[[], Launch]) -> None:
-        if call.done.done():  # ended while it waited for a starting slot
-            self._engine.started()
-            return
-        try:
-            box = Box(self._engine, launch(), call, self._on_box_end)
-        except Exception as error:
-            self._engine.started()
-            call.fail(error)
-            return
-        self._boxes[call] = box
-        box.start()
+        self._engine.post(over)
 
-    def _on_box_end(self, box: Box) -> None:
-        self._boxes.pop(box.call, None)
-        self._tell_emptied()
-
-    def _tell_emptied(self) -> None:
-        if self._emptied is not None and not self._boxes:
+    def tell_emptied(self) -> None:
+        """Let the one who closes go on, once no box is left."""
+        if self._emptied is not None and self._carrier.empty:
             self._emptied.set_result(None)
             self._emptied = None
 

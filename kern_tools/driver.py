@@ -1,20 +1,23 @@
-"""The program that runs in the box: takes one call, runs it, sends frames.
+"""The program that runs in the box: takes calls, runs them, sends frames.
 
 It is sent to the box as code and never imported there, so it stands alone: standard
 library only, any Python >= 3.9, and lean at the start, because a box pays for every
-import (`traceback` alone costs more than the rest). What shows rich values is a second
-program, `driver_values`, run when there is one. A frame to the host is one byte of
-kind, four of length (little-endian), and the payload:
+import (`traceback` alone costs more than the rest). Two more programs go with it:
+`driver_values` shows rich values and is run when there is one, `driver_modes` keeps the
+box for further calls. A frame to the host is one byte of kind, four of length
+(little-endian), and the payload:
 
     h   hello, with the version of this Python; before any code is accepted
+    p   the process of a call that runs in a child, with a pidfd on it
     r   one rich value: MIME, NUL, length in decimal, NUL, content, and again
     o   a rich value was left out: it went over the bounds
     e   the command could not be executed: errno, NUL, whether it exists, NUL, path
     f   the streams are flushed; the answer to SIGURG
-    x   done, with the exit code in decimal
+    x   done: the exit code in decimal, or the signal as a negative number
 
-The host sends one byte with three descriptors: stdout, stderr, and a file that holds
-the request, a marshalled dict.
+The host sends, for each call, one byte with descriptors: stdout, stderr, a file that
+holds the request, a marshalled dict, and for a call in a child a pipe for its frames.
+Names that begin with `GIVEN` are put here by whoever starts the program.
 """
 
 from __future__ import annotations
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-CELL = "<cell>"
 CO_COROUTINE = 0x80
 ALLOW_TOP_LEVEL_AWAIT = 0x2000
 ONLY_AST = 0x400
@@ -51,23 +53,26 @@ def connect() -> _socket.socket:
 
 
 def send(kind: bytes, payload: bytes = b"") -> None:
-    CONTROL.sendall(kind + len(payload).to_bytes(4, "little") + payload)
+    OUT[0].sendall(kind + len(payload).to_bytes(4, "little") + payload)
 
 
-def take_request() -> dict[str, Any]:
-    """Wait for the one call: its streams, and a file that holds the request."""
-    byte, ancillary, _, _ = CONTROL.recvmsg(1, _socket.CMSG_SPACE(12))
+def take_call() -> list[int]:
+    """Wait for a call: keep its request, give the descriptors of its streams."""
+    byte, ancillary, _, _ = CONTROL.recvmsg(1, _socket.CMSG_SPACE(16))
     if not byte:
         posix._exit(0)
-    stdout, stderr, handle = memoryview(ancillary[0][2]).cast("i").tolist()
-    for target, pipe in ((1, stdout), (2, stderr)):
+    handles: list[int] = memoryview(ancillary[0][2]).cast("i").tolist()
+    handle = handles.pop(2)
+    posix.lseek(handle, 0, 0)
+    REQUEST.update(marshal.loads(posix.read(handle, posix.fstat(handle).st_size)))
+    posix.close(handle)
+    return handles
+
+
+def take_streams(handles: list[int]) -> None:
+    for target, pipe in zip((1, 2), handles):
         posix.dup2(pipe, target)
         posix.close(pipe)
-    posix.lseek(handle, 0, 0)
-    body = posix.read(handle, posix.fstat(handle).st_size)
-    posix.close(handle)
-    request: dict[str, Any] = marshal.loads(body)
-    return request
 
 
 def flush() -> None:
@@ -158,16 +163,15 @@ def quiet_show() -> None:
     filters.insert(0, ("ignore", said, UserWarning, None, 0))
 
 
-def new_main(folder: str) -> dict[str, Any]:
+def new_main() -> dict[str, Any]:
     """Give the cell a `__main__` of its own, with its folder first on the path."""
     main = type(sys)("__main__")
     main.__dict__["__builtins__"] = BUILTINS
     sys.modules["__main__"] = main
     sys.argv[:] = [""]
     given: list[str] = globals()["GIVEN_PATH"]  # PYTHONPATH, where the box has one
-    path = [folder, *given, *sys.path]
+    path = [SETTING["folder"], *given, *sys.path]
     sys.path[:] = [p for n, p in enumerate(path) if p and p not in path[:n]]
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     return main.__dict__
 
 
@@ -179,7 +183,7 @@ def values() -> dict[str, Any]:
     if not SHOWING:
         given = {"send": send, "own": own, "report": report}
         SHOWING.update(given, __name__="driver_values")
-        exec(globals()["VALUES"], SHOWING)  # put there by whoever starts the program
+        exec(globals()["GIVEN_VALUES"], SHOWING)
     return SHOWING
 
 
@@ -194,10 +198,17 @@ def show_open_figures() -> None:
         values()["show_open_figures"]()
 
 
-def parse(source: str) -> tuple[Any, Any]:
+def name_cell(source: str) -> str:
+    """Name a cell for its tracebacks; a kernel's are told apart by number."""
+    name = f"<cell {len(SOURCES) + 1}>" if SETTING["mode"] == "kernel" else "<cell>"
+    SOURCES[name] = source
+    return name
+
+
+def parse(source: str, name: str) -> tuple[Any, Any]:
     """Split a cell into its statements and the value it ends in, if any."""
     flags = ONLY_AST | ALLOW_TOP_LEVEL_AWAIT
-    tree: Any = compile(source, CELL, "exec", flags, dont_inherit=True)
+    tree: Any = compile(source, name, "exec", flags, dont_inherit=True)
     if not tree.body or type(tree.body[-1]).__name__ != "Expr":
         return tree, None
     if ends_in_semicolon(source, tree.body[-1]):
@@ -213,8 +224,8 @@ def ends_in_semicolon(source: str, node: Any) -> bool:
     return bool(rest[:1] == b";")
 
 
-def evaluate(tree: Any, mode: str, scope: dict[str, Any]) -> object:
-    code = compile(tree, CELL, mode, ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+def evaluate(tree: Any, name: str, mode: str, scope: dict[str, Any]) -> object:
+    code = compile(tree, name, mode, ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     made = eval(code, scope)
     if code.co_flags & CO_COROUTINE:
         return event_loop().run_until_complete(made)
@@ -229,13 +240,15 @@ def event_loop() -> Any:
     return LOOP[0]
 
 
-def run_cell(source: str, scope: dict[str, Any]) -> int:
+def run_cell(scope: dict[str, Any]) -> int:
     """Run one cell; give the exit code that a script with this text would have."""
+    source = REQUEST["code"]
+    name = name_cell(source)
     try:
-        tree, value = parse(source)
-        evaluate(tree, "exec", scope)
+        tree, value = parse(source, name)
+        evaluate(tree, name, "exec", scope)
         if value is not None:
-            made = evaluate(value, "eval", scope)
+            made = evaluate(value, name, "eval", scope)
             if made is not None:
                 display(made)
     except SystemExit as error:
@@ -269,9 +282,9 @@ def report() -> None:
         sys.excepthook(kind, error, trace)
         return
     try:
-        source = REQUEST["code"]
-        lines = source.splitlines(True)
-        own("linecache").cache[CELL] = (len(source), None, lines, CELL)
+        cache = own("linecache").cache
+        for name, source in SOURCES.items():
+            cache[name] = (len(source), None, source.splitlines(True), name)
         own("traceback").print_exception(kind, error, trace)
     except BaseException:  # the code replaced one of them, or broke sys.stderr
         sys.__excepthook__(kind, error, trace)
@@ -296,33 +309,45 @@ def run_exit_functions() -> None:
     own("atexit")._run_exitfuncs()
 
 
-def python_call(request: dict[str, Any]) -> None:
-    set_environment(request["env"])
-    add_site_packages(request["lean"])
+def prepare() -> None:
+    """Make the surroundings of a script, once for every call of this process."""
+    set_environment(SETTING["env"])
+    add_site_packages(SETTING["lean"])
     quiet_show()
     BUILTINS.display = display
-    code = run_cell(request["code"], new_main(request["folder"]))
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+def preload() -> None:
+    """Import what many calls will want, as long as no call is waiting."""
+    for name in SETTING["preload"]:
+        try:
+            if CONTROL.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT):
+                return
+        except BlockingIOError:
+            own(name)
+
+
+def run_script() -> int:
+    """Run a cell as a script of its own, to its very end."""
+    code = run_cell(new_main())
     code = code or guarded(show_open_figures)
     for step in (close_threads, run_exit_functions):
         guarded(step)
     flush()
-    try:
-        send(b"x", b"%d" % code)
-    finally:  # the code may have closed the socket: the process's own end says it too
-        posix._exit(code)
+    return code
 
 
 # Other languages and commands
 
 
-def exec_call(request: dict[str, Any]) -> None:
-    """Become the command, so that kern's verdict speaks of it."""
-    set_environment(request["env"])
+def become() -> None:
+    """Become the command, so that the verdict on this process speaks of it."""
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGURG, _signal.SIGINT):
         _signal.signal(number, _signal.SIG_DFL)
-    argv = request["argv"]
-    if request["code"] is not None:
-        argv = [*argv, script_path(request["code"])]
+    argv = REQUEST["argv"]
+    if REQUEST["code"] is not None:
+        argv = [*argv, script_path(REQUEST["code"])]
     number, exists, path = 2, False, argv[0]
     for candidate in candidates(argv[0]):
         try:
@@ -360,13 +385,36 @@ def script_path(code: str) -> str:
     return f"/proc/self/fd/{handle}"
 
 
+def is_cell() -> bool:
+    return bool(REQUEST["language"] == "python")
+
+
+def serve_one() -> None:
+    """Run one call in this very process, and end with it."""
+    take_streams(take_call())
+    if not is_cell():
+        become()
+    code = run_script()
+    try:
+        send(b"x", b"%d" % code)
+    finally:  # the code may have closed the socket: the process's own end says it too
+        posix._exit(code)
+
+
 BUILTINS: Any = sys.modules["builtins"]
+SETTING: dict[str, Any] = globals()["GIVEN_SETTING"]
 OWN_PATH = [p for p in sys.path if p]
 OWN_NAMES = ("driver", "driver_values")
 SHOWING: dict[str, Any] = {}
+REQUEST: dict[str, Any] = {}
+SOURCES: dict[str, str] = {}
 LOOP: list[Any] = []
 CONTROL = connect()
+OUT: list[Any] = [CONTROL]
 _signal.signal(_signal.SIGURG, on_deadline)
 send(b"h", b"%d.%d.%d" % sys.version_info[:3])
-REQUEST = take_request()
-(python_call if REQUEST["language"] == "python" else exec_call)(REQUEST)
+prepare()
+preload()
+if SETTING["mode"] == "fresh":
+    serve_one()
+exec(globals()["GIVEN_MODES"], globals())

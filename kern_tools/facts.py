@@ -88,13 +88,14 @@ class SandboxFacts:
             tools: The names of the tools offered.
         """
         return cls(
+            mode=config.mode,
             image=config.image,
             host_python=image.host_python,
             python_version=platform.python_version() if image.host_python else None,
             packages=_versions(tuple(config.packages)),
             languages=HOST_LANGUAGES if image.host_python else LANGUAGES,
             timeout_s=config.timeout_s,
-            timeout_max_s=config.timeout_s,
+            timeout_max_s=config.timeout_max_s or config.timeout_s,
             memory_mb=config.memory_mb,
             cpus=config.cpus,
             pids=config.pids,

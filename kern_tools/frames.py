@@ -20,8 +20,10 @@ def r(n,b=b""):
   if not c:posix._exit(0)
   b+=c
  return b
-c,v=marshal.loads(r(int.from_bytes(r(4),"little")))
-exec(c,{"__name__":"driver","VALUES":v,"GIVEN_PATH":globals().get("G",[])})
+def g(**k):return k
+d,v,m,s=marshal.loads(r(int.from_bytes(r(4),"little")))
+p=globals().get("P",[])
+exec(d,g(__name__="driver",GIVEN_VALUES=v,GIVEN_MODES=m,GIVEN_SETTING=s,GIVEN_PATH=p))
 """
 MAX_FRAME_BYTES = 17 << 20
 MAX_RESULTS_BYTES = 40 << 20
@@ -30,28 +32,34 @@ MAX_RESULTS = 300
 # An interpreter that reads PYTHON* variables would also look in the workspace first.
 CLEAN_PATH = """\
 import sys
-G=sys.path[1:]
+P=sys.path[1:]
 sys.path[:]=[p for p in sys.path if p and p.startswith((sys.prefix,sys.base_prefix))]
 """
 
 
-@cache
-def driver_program(*, same_python: bool) -> bytes:
+def driver_program(setting: dict[str, Any], *, same_python: bool) -> bytes:
     """Give the driver as it goes to the box, framed for `BOOT`.
 
     Args:
+        setting: What the driver needs to know before its first call.
         same_python: The box runs this very Python, so bytecode spares it the parsing.
     """
+    version = 4 if same_python else 2  # the second is read by every Python >= 3.9
+    body = marshal.dumps((*_programs(same_python), setting), version)
+    return len(body).to_bytes(4, "little") + body
+
+
+@cache
+def _programs(compiled: bool) -> tuple[CodeType | str, ...]:
     programs: list[CodeType | str] = []
-    for name in ("driver", "driver_values"):
+    for name in ("driver", "driver_values", "driver_modes"):
         text = files("kern_tools").joinpath(f"{name}.py").read_text("utf-8")
         programs.append(
             compile(text, f"<{name}>", "exec", dont_inherit=True, optimize=2)
-            if same_python
+            if compiled
             else text
         )
-    body = marshal.dumps(tuple(programs), 4 if same_python else 2)
-    return len(body).to_bytes(4, "little") + body
+    return tuple(programs)
 
 
 def request_file(call: dict[str, Any]) -> int:

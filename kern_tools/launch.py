@@ -6,16 +6,18 @@ import math
 import os
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from .config import SandboxConfig
 from .frames import BOOT, CLEAN_PATH, driver_program
 from .image import ImageRef
 from .mounts import WORKSPACE, Mount
 
+Mode = Literal["fresh", "resident", "kernel"]
 GRACE_S = 5
 """kern's own deadline comes this much after ours: a backstop, never the verdict."""
 NOT_FOUND = "kern-tools: no such command"
@@ -34,15 +36,17 @@ class Launch:
         argv: kern's command line.
         environ: The environment of kern itself, not of the box.
         driver: The program to send, or None where the command runs directly.
-        setting: What the driver needs to know beside the work: env, folder, image.
+        mode: What survives a call in this box.
+        life_s: The longest it may live, as kern was told.
         stderr_on_stdin: The command's stderr arrives on what kern takes as stdin.
         env_file: A private file to remove once the box has read it.
     """
 
     argv: tuple[str, ...]
-    environ: Mapping[str, str]
-    driver: bytes | None = None
-    setting: Mapping[str, object] = field(default_factory=dict, repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+    driver: bytes | None = field(default=None, repr=False)
+    mode: Mode = "fresh"
+    life_s: float = 0
     stderr_on_stdin: bool = False
     env_file: Path | None = field(default=None, repr=False)
 
@@ -61,25 +65,35 @@ class Launcher:
     image: ImageRef
     workspace: Path
 
-    def driven(self, life_s: float) -> Launch:
-        """Give a box with our driver in it, ready to take Python and commands."""
-        python_env = {
-            name: value
-            for name, value in self.config.environment().items()
-            if name.startswith("PYTHON")
-        }
+    def driven(
+        self, life_s: float, *, mode: Mode = "fresh", preload: Sequence[str] = ()
+    ) -> Launch:
+        """Give a box with our driver in it, ready to take Python and commands.
+
+        Args:
+            life_s: The longest the box may live.
+            mode: What survives a call in this box.
+            preload: Modules to import while the box waits for its first call.
+        """
+        env = self.config.environment()
+        python_env = {n: v for n, v in env.items() if n.startswith("PYTHON")}
         env_file = _private_env_file(python_env) if python_env else None
         boot = CLEAN_PATH + BOOT if python_env else BOOT
         command = ["python3", *([] if python_env else ["-I"]), "-S", "-c", boot]
+        setting = {
+            "mode": mode,
+            "env": {**env, "MPLBACKEND": "Agg"},
+            "folder": WORKSPACE,
+            "lean": self.image.host_python,
+            "preload": tuple(preload),
+        }
+        same = self.image.host_python
         return Launch(
             argv=(*self._box(life_s, env_file), "--", *command),
             environ=self._environ(),
-            driver=driver_program(same_python=self.image.host_python),
-            setting={
-                "env": {**self.config.environment(), "MPLBACKEND": "Agg"},
-                "folder": WORKSPACE,
-                "lean": self.image.host_python,
-            },
+            driver=driver_program(setting, same_python=same),
+            mode=mode,
+            life_s=life_s,
             env_file=env_file,
         )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar
 
 from .binary import find_kern
@@ -11,11 +13,14 @@ from .conduct import Conduct, Request, translated
 from .config import SandboxConfig
 from .dispatch import Dispatch
 from .engine import engine
-from .faults import FaultType, SandboxError
+from .faults import ConfigError, FaultType, SandboxError
+from .fresh import IDLE_S, PRELOAD, FreshBoxes
 from .image import ensure_image
 from .languages import code_work, command_work
 from .launch import Launch, Launcher
+from .outcome import blocked_result
 from .result import ExecutionResult
+from .session import SessionBox, SetupFailed
 from .waiting import await_for, wait_for
 from .workspace import Workspace
 
@@ -41,7 +46,7 @@ class Opened:
             offline=config.offline,
             pull_timeout_s=config.pull_timeout_s,
         )
-        self.limits_enforced: bool | None = None
+        self.limits_enforced = True if config.require_limits else None
         self.walk_s = 0.0
         self.workspace = (
             Workspace.create()
@@ -51,19 +56,66 @@ class Opened:
         self._launcher = Launcher(
             kern=kern, config=config, image=self.image, workspace=self.workspace.root
         )
-        self.dispatch = Dispatch(engine(), config.max_running)
         self._has_python = self._has_shell = True
-        if not self.image.host_python:
-            try:
+        self.dispatch = self._fresh(prewarm=0)
+        try:
+            if not self.image.host_python:
                 self._try_out()
-            except BaseException:
-                self.close()
-                raise
+            if config.mode != "fresh":
+                self.dispatch = self._session()
+                self._set_up()
+            elif self._has_python and config.prewarm:
+                self.dispatch = self._fresh(prewarm=config.prewarm)
+                self.when_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def _fresh(self, *, prewarm: int) -> Dispatch:
+        config = self.config
+        life_s = IDLE_S + config.timeout_s
+        self._fresh_boxes = carrier = FreshBoxes(
+            engine(),
+            cold=self.launch,
+            warm=partial(self._launcher.driven, life_s, preload=PRELOAD),
+            prewarm=prewarm,
+            timeout_s=config.timeout_s,
+            on_change=lambda: self.dispatch.tell_emptied(),
+        )
+        return Dispatch(engine(), carrier, config.max_running)
+
+    def _session(self) -> Dispatch:
+        config = self.config
+        if not self._has_python:
+            raise ConfigError(
+                f"mode={config.mode!r} needs Python in the image, and {config.image!r}"
+                " has none; use mode='fresh'",
+                option="mode",
+            )
+        life_s = config.max_age_s + config.timeout_s
+        self._session_box = carrier = SessionBox(
+            engine(),
+            launch=partial(self._launcher.driven, life_s, mode=config.mode),
+            setup_code=config.setup_code,
+            setup_timeout_s=config.timeout_s,
+            max_age_s=config.max_age_s,
+            on_change=lambda: self.dispatch.tell_emptied(),
+        )
+        return Dispatch(engine(), carrier, max_running=1)
 
     def close(self) -> None:
         """End every call, wait for the boxes' end, remove what is ours."""
         self.dispatch.close().result()
         self.workspace.close()
+
+    def when_ready(self) -> Future[None]:
+        """Give a future that resolves once the warm boxes are ready."""
+        return self._fresh_boxes.when_ready()
+
+    def forget_box(self) -> None:
+        """Have the next call of a session start in a new box."""
+        if self.config.mode != "fresh":
+            engine().post(self._session_box.forget)
 
     # -- calls
 
@@ -80,6 +132,9 @@ class Opened:
         conduct.submit()
         try:
             seen = wait_for(conduct.call, conduct.cancel)
+        except SetupFailed as failed:
+            conduct.abort()
+            return blocked_result(conduct.call.call_id, failed.fault())
         except BaseException as error:
             conduct.abort()
             raise translated(error) from error.__cause__
@@ -94,6 +149,9 @@ class Opened:
         conduct.submit()
         try:
             seen = await await_for(conduct.call, conduct.cancel)
+        except SetupFailed as failed:
+            conduct.abort()
+            return blocked_result(conduct.call.call_id, failed.fault())
         except BaseException as error:
             conduct.abort()
             raise translated(error) from error.__cause__
@@ -131,6 +189,15 @@ class Opened:
             shell = python or self._works(Request(command_work(["sh", "-c", ":"])))
             _PROGRAMS[reference] = (python, shell)
         self._has_python, self._has_shell = _PROGRAMS[reference]
+
+    def _set_up(self) -> None:
+        """Run the setup code now, while its failure can be raised."""
+        if self.config.setup_code is None:
+            return
+        fault = self.run(Request(code_work("", "python"))).fault
+        if fault is not None:
+            message = f"the sandbox cannot be opened: {fault.message}"
+            raise SandboxError(message, code=str(fault.type), fault=fault)
 
     def _works(self, request: Request) -> bool:
         result = self.run(request)

@@ -128,6 +128,11 @@ _profile = text(
 )
 
 CHECKS: Mapping[str, Check] = {
+    "mode": one_of("fresh", "resident", "kernel"),
+    "prewarm": whole(0, 256, "boxes"),
+    "setup_code": optional(text(r"[^\0]*", "write Python source")),
+    "max_age_s": number(1, 30 * _DAY_S, "seconds"),
+    "timeout_max_s": optional(number(0.001, _DAY_S, "seconds")),
     "image": _image,
     "packages": each(_distribution),
     "workspace": optional(lambda _, value: check_workspace(cast("str", value))),

@@ -44,6 +44,8 @@ def result_of_call(
         lossy=lossy_stdout or lossy_stderr,
         limits_enforced=limits_enforced,
         call_id=call.call_id,
+        state_lost=config.mode != "fresh" and seen.box_gone,
+        state_new=call.state_new,
     )
 
 

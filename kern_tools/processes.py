@@ -1,7 +1,9 @@
-"""Finding the process in a box from the outside, through `/proc`."""
+"""The processes of a box, from the outside."""
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -21,6 +23,12 @@ def box_process(kern_pid: int) -> int | None:
             return pid
         pending += _children(pid)
     return None
+
+
+def send_signal(pidfd: int, number: int) -> None:
+    """Signal a process; one that has ended is no trouble."""
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, number)
 
 
 def _children(pid: int) -> list[int]:

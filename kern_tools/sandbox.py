@@ -187,6 +187,26 @@ class Sandbox:
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
         return await opened.arun(request)
 
+    def interrupt(self) -> None:
+        """Have the code of every running call see a KeyboardInterrupt.
+
+        A `kernel` keeps its names; code that ignores the interrupt goes on.
+        """
+        self._ready().dispatch.interrupt()
+
+    def reset(self) -> None:
+        """Have the next call start in a new box: `kernel` and `resident` forget."""
+        self._ready().forget_box()
+
+    def wait_ready(self, timeout_s: float | None = None) -> bool:
+        """Wait until the boxes that `prewarm` asks for are ready; True if they are."""
+        ready = self._ready().when_ready()
+        try:
+            ready.result(timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
     # -- files
 
     @property
@@ -220,7 +240,9 @@ class Sandbox:
         """Give the plain facts that prompts are rendered from; no secrets."""
         from .prompting import SandboxFacts
 
-        return SandboxFacts.of(self.config, self._ready().image)
+        opened = self._ready()
+        enforced = opened.limits_enforced
+        return SandboxFacts.of(self.config, opened.image, limits_enforced=enforced)
 
     def system_prompt(self) -> str:
         """Tell a model the truth about this sandbox, as text for a system message."""

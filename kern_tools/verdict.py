@@ -21,10 +21,12 @@ class Evidence:
     Attributes:
         ended_by: Our own reason to kill the box, if we did.
         ran: The workload had begun: the driver's hello, or the end of kern's setup.
-        exit_code: The driver's word, for a call it finished itself.
+        exit_code: The driver's word, for a call it finished itself; minus the signal
+            for a child that one ended.
         exec_failure: errno, whether the file exists, and the path tried.
         status: The supervisor's wait status as `subprocess` gives it.
         started: kern's bytes at teardown: started, caps, oom, signal.
+        box_gone: The call took its box with it.
         alive: kern's bytes while building; an `x` says that setup or exec failed.
     """
 
@@ -35,6 +37,7 @@ class Evidence:
     status: int | None = None
     started: bytes = b""
     alive: bytes = b""
+    box_gone: bool = True
 
     @property
     def limits_enforced(self) -> bool | None:
@@ -81,8 +84,10 @@ def judge(seen: Evidence, terms: Terms) -> Verdict:
         return _ours(seen, terms)
     if seen.exec_failure is not None:
         return _exec_failed(seen.exec_failure, terms)
-    if seen.exit_code is not None:
+    if seen.exit_code is not None and seen.exit_code >= 0:
         return Verdict(None, seen.exit_code)
+    if seen.exit_code is not None:
+        return _by_signal(-seen.exit_code)
     if not seen.ran:
         return _never_ran(seen, terms)
     return _ended_itself(seen, terms)
@@ -151,19 +156,21 @@ def _ended_itself(seen: Evidence, terms: Terms) -> Verdict:
     if seen.oom:
         message = f"out of memory: the box went over its {terms.memory_mb} MiB limit"
         return Verdict(SandboxFault(type=FaultType.OOM, message=message), KILLED)
-    if seen.signal == signal.SIGSYS:
-        message = "a system call that the sandbox forbids was made; the kernel ended it"
-        return Verdict(
-            SandboxFault(type=FaultType.ESCAPE_BLOCKED, message=message),
-            128 + signal.SIGSYS,
-        )
-    if seen.signal == signal.SIGKILL:
-        return Verdict(_killed("the box was killed from outside"), KILLED)
     if seen.signal:
-        return Verdict(None, 128 + seen.signal, seen.signal)
+        return _by_signal(seen.signal)
     if not seen.started and (seen.status is None or seen.status < 0):
         return Verdict(_killed("the box was killed from outside"), KILLED)
     return Verdict(None, seen.status if seen.status is not None else KILLED)
+
+
+def _by_signal(number: int) -> Verdict:
+    if number == signal.SIGSYS:
+        message = "a system call that the sandbox forbids was made; the kernel ended it"
+        fault = SandboxFault(type=FaultType.ESCAPE_BLOCKED, message=message)
+        return Verdict(fault, 128 + number)
+    if number == signal.SIGKILL:
+        return Verdict(_killed("the box was killed from outside"), KILLED)
+    return Verdict(None, 128 + number, number)
 
 
 def _killed(message: str) -> SandboxFault:

@@ -57,6 +57,13 @@ TAKEN: list[tuple[str, Any]] = [
     ("tmpfs", None),
     ("tmpfs", {}),
     ("tmpfs", {"/tmp": "512m"}),
+    ("mode", "resident"),
+    ("mode", "kernel"),
+    ("prewarm", 0),
+    ("prewarm", 8),
+    ("setup_code", None),
+    ("max_age_s", 60),
+    ("timeout_max_s", 300),
     ("profiles", ["vcpu:heavy", "vgpio:leds", "vdisk:scratch.1"]),
     ("env", {"HOME": "/workspace", "_x.y-z": "", "LONG": "a b=c#d"}),
     ("env", {"TOKEN": SecretStr("s")}),
@@ -151,6 +158,11 @@ REFUSED: dict[str, list[object]] = {
     ],
     "mounts": [None, 5, "/usr", ["/usr"], {"/usr": 5}, {5: "/x"}],
     "tmpfs": [5, "/tmp", ["/tmp"], {"/tmp": "0"}, {"/tmp": "64"}, {"/tmp": 64}],
+    "mode": [None, 5, "", "Fresh", "persist"],
+    "prewarm": [None, True, -1, 1.5, "1", 257],
+    "setup_code": [5, b"x", "x\0"],
+    "max_age_s": [None, *NOT_NUMBERS],
+    "timeout_max_s": [*NOT_NUMBERS, 1],
     "profiles": [
         *NOT_LISTS,
         *(
@@ -207,6 +219,13 @@ def test_a_good_value_is_taken(name: str, value: Any) -> None:
     """Each option takes what its documentation says."""
     config = SandboxConfig(**{name: value})
     assert config.replace() == config
+
+
+def test_setup_code_belongs_to_a_kernel() -> None:
+    """In the other modes no name survives to be set up."""
+    assert SandboxConfig(mode="kernel", setup_code="x = 1").setup_code == "x = 1"
+    assert refused(setup_code="x = 1").option == "setup_code"
+    assert refused(mode="resident", setup_code="x = 1").option == "setup_code"
 
 
 @pytest.mark.parametrize(("name", "value"), ROWS)

@@ -7,3 +7,21 @@ from kern_tools.sandbox_contract import SandboxContract
 
 class TestFresh(SandboxContract):
     """A new box for every call."""
+
+
+class TestCold(SandboxContract):
+    """No box is started before its call."""
+
+    options = {"prewarm": 0}
+
+
+class TestResident(SandboxContract):
+    """One box, a new interpreter for every call."""
+
+    options = {"mode": "resident"}
+
+
+class TestKernel(SandboxContract):
+    """One interpreter for all calls."""
+
+    options = {"mode": "kernel"}

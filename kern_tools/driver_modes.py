@@ -1,0 +1,207 @@
+"""The third program in the box: keeps the box for further calls.
+
+Run by `driver`, among its names, in two modes:
+
+    resident   every call in a forked child, which cannot reach this process
+    kernel     Python cells in this process, one after the other, names kept
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+    import _signal  # type: ignore[import-not-found]
+
+    from .driver import (
+        CONTROL,
+        OUT,
+        REQUEST,
+        SETTING,
+        _socket,
+        become,
+        flush,
+        guarded,
+        is_cell,
+        new_main,
+        own,
+        posix,
+        run_cell,
+        run_script,
+        send,
+        show_open_figures,
+        sys,
+        take_call,
+        take_streams,
+    )
+
+LIBC: list[Any] = []
+BUSY = [False]
+IN_CALL = [False]
+
+
+# resident
+
+
+class Pipe:
+    """The way of a child's frames: a pipe of its call's own."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def sendall(self, data: bytes) -> None:
+        """Write it all."""
+        while data:
+            data = data[posix.write(self.descriptor, data) :]
+
+
+def serve_children() -> None:
+    """Run every call in a child that cannot touch this process."""
+    set_dumpable(False)
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    _signal.signal(_signal.SIGCHLD, on_orphan)
+    while True:
+        handles = take_call()
+        IN_CALL[0] = True
+        pid = posix.fork()
+        if pid == 0:
+            run_as_child(handles)
+        for handle in handles:
+            posix.close(handle)
+        tell_process(pid)
+        send(b"x", b"%d" % see_through(pid))
+
+
+def tell_process(pid: int) -> None:
+    """Give the host a descriptor on the child, which a pid cannot replace."""
+    pidfd = posix.pidfd_open(pid)
+    carried = pidfd.to_bytes(4, sys.byteorder)
+    rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, carried)]
+    CONTROL.sendmsg([b"p\0\0\0\0"], rights)
+    posix.close(pidfd)
+
+
+def see_through(pid: int) -> int:
+    """Wait for the call's child, reaping whatever else ends meanwhile."""
+    ended = status = 0
+    while ended != pid:
+        ended, status = posix.waitpid(-1, 0)
+    code = posix.waitstatus_to_exitcode(status)
+    if code == -_signal.SIGKILL:
+        end_group(pid)
+    IN_CALL[0] = False
+    on_orphan(0, None)
+    return code
+
+
+def end_group(pid: int) -> None:
+    """Kill what a killed call leaves in its session."""
+    try:
+        posix.killpg(pid, _signal.SIGKILL)
+    except OSError:
+        pass
+
+
+def on_orphan(signum: int, frame: FrameType | None) -> None:
+    """Reap what earlier calls left behind, between calls."""
+    while not IN_CALL[0]:
+        try:
+            if posix.waitpid(-1, posix.WNOHANG)[0] == 0:
+                return
+        except OSError:
+            return
+
+
+def run_as_child(handles: list[int]) -> None:
+    """Be the call: a session of its own, without the control socket."""
+    posix.setsid()
+    set_dumpable(True)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    OUT[0] = Pipe(handles.pop())
+    CONTROL.close()
+    take_streams(handles)
+    if not is_cell():
+        become()
+    posix._exit(run_script())
+
+
+def set_dumpable(on: bool) -> None:
+    """Open or close this process to others of the box, `/proc` and pidfds included.
+
+    Source: PR_SET_DUMPABLE, https://man7.org/linux/man-pages/man2/prctl.2.html
+    """
+    if not LIBC:
+        LIBC.append(own("ctypes").CDLL(None))
+    if LIBC[0].prctl(4, int(on), 0, 0, 0) != 0:
+        raise OSError("prctl(PR_SET_DUMPABLE)")
+
+
+# kernel
+
+
+def serve_cells() -> None:
+    """Run Python cells in this process, and commands in children of it."""
+    posix.setpgid(0, 0)
+    _signal.signal(_signal.SIGINT, on_interrupt)
+    scope = new_main()
+    while True:
+        take_streams(take_call())
+        code = run_kept_cell(scope) if is_cell() else run_child()
+        send(b"x", b"%d" % code)
+        silence()
+
+
+def run_kept_cell(scope: dict[str, Any]) -> int:
+    """Run one cell and keep the interpreter, whatever it did."""
+    BUSY[0] = True
+    try:
+        code = run_cell(scope)
+        code = code or guarded(show_and_close_figures)
+    except KeyboardInterrupt:  # it came between two steps of ours
+        code = 130
+    finally:
+        BUSY[0] = False
+    _signal.signal(_signal.SIGINT, on_interrupt)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
+    flush()
+    return code
+
+
+def show_and_close_figures() -> None:
+    """Show what is open; the next cell begins without figures."""
+    show_open_figures()
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+def run_child() -> int:
+    """Run a command in this process's group, where interrupts reach it."""
+    flush()
+    pid = posix.fork()
+    if pid == 0:
+        become()
+    ended = status = 0
+    while ended != pid:
+        ended, status = posix.waitpid(pid, 0)
+    return posix.waitstatus_to_exitcode(status)
+
+
+def silence() -> None:
+    """Keep what threads print between calls out of the next call."""
+    null = posix.open("/dev/null", posix.O_WRONLY)
+    for target in (1, 2):
+        posix.dup2(null, target)
+    posix.close(null)
+
+
+def on_interrupt(signum: int, frame: FrameType | None) -> None:
+    """Interrupt the cell once; a second one would hit our own steps."""
+    if BUSY[0]:
+        BUSY[0] = False
+        raise KeyboardInterrupt
+
+
+{"resident": serve_children, "kernel": serve_cells}[SETTING["mode"]]()

@@ -1,0 +1,157 @@
+"""A new box for every call, some of them started before their call is there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .box import Box
+
+if TYPE_CHECKING:
+    from .call import Call
+    from .engine import Engine
+    from .launch import Launch
+
+IDLE_S = 60.0
+"""A warm box that no call has taken by then is let go."""
+REFILL_AFTER_S = 0.05
+"""The next warm box is started when the call ends, or this long after it began."""
+WARM_PER_PROCESS = 2 * (os.cpu_count() or 1)
+PRELOAD = ("os", "traceback", "linecache")
+_warm: set[Box] = set()  # in the engine thread only
+
+
+class FreshBoxes:
+    """The boxes of a sandbox whose calls share nothing but files.
+
+    Args:
+        engine: Where they live.
+        cold: Gives the launch for a call.
+        warm: Gives the launch for a box that waits, or None where there are none.
+        prewarm: How many boxes wait; more than one is kept whatever the process holds.
+        timeout_s: The longest call that a waiting box may take.
+        on_change: Told when a box is gone.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        cold: Callable[[Call], Launch],
+        warm: Callable[[], Launch] | None,
+        prewarm: int,
+        timeout_s: float,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._cold = cold
+        self._warm = warm
+        self._prewarm = prewarm if warm is not None else 0
+        self._timeout_s = timeout_s
+        self._on_change = on_change
+        self._boxes: set[Box] = set()
+        self._spares: list[Box] = []
+        self._closed = False
+        self._waiters: list[Future[None]] = []
+
+    # -- the carrier
+
+    def begin(self, call: Call) -> None:
+        """Give the call a waiting box, or start one."""
+        spare = self._take_spare(call)
+        call.done.add_done_callback(lambda _: self._engine.post(self.refill))
+        if spare is not None:
+            spare.serve(call)
+            due = time.monotonic() + REFILL_AFTER_S
+            self._engine.at(due, self.refill)
+        else:
+            self._engine.when_startable(partial(self._start, call))
+
+    def close(self) -> None:
+        """Kill every box; none is started any more."""
+        self._closed = True
+        for box in list(self._boxes):
+            box.kill()
+        self._tell_ready()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is left of any box."""
+        return not self._boxes
+
+    # -- warm boxes
+
+    def refill(self) -> None:
+        """Start the warm boxes that are missing."""
+        while not self._closed and len(self._spares) < self._prewarm:
+            if self._prewarm == 1 and len(_warm) >= WARM_PER_PROCESS:
+                break
+            assert self._warm is not None
+            box = Box(self._engine, self._warm(), self._on_box_change)
+            self._boxes.add(box)
+            self._spares.append(box)
+            _warm.add(box)
+            self._engine.when_startable(box.start)
+            self._engine.at(time.monotonic() + IDLE_S, partial(self._let_go, box))
+        self._tell_ready()
+
+    def when_ready(self) -> Future[None]:
+        """Give a future that resolves once every warm box is ready."""
+        ready: Future[None] = Future()
+
+        def wait() -> None:
+            self._waiters.append(ready)
+            self.refill()
+
+        self._engine.post(wait)
+        return ready
+
+    def _take_spare(self, call: Call) -> Box | None:
+        if call.timeout_s > self._timeout_s:
+            return None
+        for box in sorted(self._spares, key=lambda box: not box.ready):
+            self._spares.remove(box)
+            _warm.discard(box)
+            if not box.ended:
+                return box
+        return None
+
+    def _let_go(self, box: Box) -> None:
+        if box in self._spares:
+            self._spares.remove(box)
+            _warm.discard(box)
+            box.kill()
+
+    def _tell_ready(self) -> None:
+        if all(box.ready for box in self._spares):
+            for waiter in self._waiters:
+                waiter.set_result(None)
+            self._waiters.clear()
+
+    # -- boxes
+
+    def _start(self, call: Call) -> None:
+        if call.done.done():  # ended while it waited for a starting slot
+            self._engine.started()
+            return
+        try:
+            box = Box(self._engine, self._cold(call), self._on_box_change)
+        except Exception as error:
+            self._engine.started()
+            call.fail(error)
+            return
+        self._boxes.add(box)
+        box.start(call)
+
+    def _on_box_change(self, box: Box) -> None:
+        if box.ended and box in self._spares:
+            self._spares.remove(box)
+            _warm.discard(box)
+        if box.disposed:
+            self._boxes.discard(box)
+            self._on_change()
+        self._tell_ready()

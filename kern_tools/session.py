@@ -1,0 +1,162 @@
+"""One box for all calls of a sandbox, opened again when it is gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .box import Box
+from .call import Call, Work
+from .faults import FaultType, SandboxFault
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from .engine import Engine
+    from .launch import Launch
+    from .verdict import Evidence
+
+SETUP_OUTPUT_BYTES = 1 << 16
+
+
+class SetupFailed(Exception):
+    """The setup code failed in a new box; `said` is what it printed to stderr."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
+
+    def fault(self) -> SandboxFault:
+        """Give the fault of the call that never began."""
+        last = self.said.strip().splitlines()[-1:] or ["no message"]
+        return SandboxFault(
+            type=FaultType.STARTUP_FAILED,
+            reason="setup_code",
+            message=f"setup_code failed in a new box: {last[0][:200]}",
+            actor="operator",
+        )
+
+
+class SessionBox:
+    """The box of a sandbox in `resident` or `kernel` mode; one call at a time.
+
+    Args:
+        engine: Where it lives.
+        launch: Gives the launch of a new box.
+        setup_code: Run first in every new box.
+        setup_timeout_s: How long that may take.
+        max_age_s: An older box is replaced between two calls.
+        on_change: Told when a box is gone.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        launch: Callable[[], Launch],
+        setup_code: str | None,
+        setup_timeout_s: float,
+        max_age_s: float,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._launch = launch
+        self._setup_code = setup_code
+        self._setup_timeout_s = setup_timeout_s
+        self._max_age_s = max_age_s
+        self._on_change = on_change
+        self._box: Box | None = None
+        self._boxes: set[Box] = set()
+        self._opened_s = 0.0
+        self._had_calls = False
+        self._closed = False
+
+    # -- the carrier
+
+    def begin(self, call: Call) -> None:
+        """Have the box take up the call, or a new one if it is gone or old."""
+        box = self._usable(call)
+        if box is None:
+            call.state_new = self._had_calls
+            self._engine.when_startable(partial(self._start, call))
+        else:
+            self._had_calls = True
+            box.serve(call)
+
+    def close(self) -> None:
+        """Kill the box."""
+        self._closed = True
+        for box in list(self._boxes):
+            box.kill()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is left of any box."""
+        return not self._boxes
+
+    def forget(self) -> None:
+        """End the box; the next call has a new one."""
+        if self._box is not None:
+            self._box.kill()
+            self._box = None
+
+    # -- boxes
+
+    def _usable(self, call: Call) -> Box | None:
+        box = self._box
+        if box is None or box.ended:
+            return None
+        age_s = time.monotonic() - self._opened_s
+        if age_s > self._max_age_s or age_s + call.timeout_s > box.launch.life_s:
+            self.forget()
+            return None
+        return box
+
+    def _start(self, call: Call) -> None:
+        if call.done.done() or self._closed:  # ended while it waited for its slot
+            self._engine.started()
+            return
+        try:
+            box = Box(self._engine, self._launch(), self._on_box_change)
+        except Exception as error:
+            self._engine.started()
+            call.fail(error)
+            return
+        self._box = box
+        self._boxes.add(box)
+        self._opened_s = time.monotonic()
+        self._had_calls = True
+        if self._setup_code is None:
+            box.start(call)
+        else:
+            self._set_up(box, self._setup_code, call)
+
+    def _set_up(self, box: Box, code: str, call: Call) -> None:
+        setup = Call(
+            Work(language="python", code=code),
+            timeout_s=self._setup_timeout_s,
+            cap_bytes=SETUP_OUTPUT_BYTES,
+        )
+
+        def go_on(done: Future[Evidence]) -> None:
+            error = done.exception()
+            if error is not None:
+                call.fail(error)
+            elif setup.exit_code != 0 or done.result().ended_by is not None:
+                call.fail(SetupFailed(setup.stderr.text()[0]))
+                box.kill()
+            elif not call.done.done():
+                box.serve(call)
+
+        box.start(setup)
+        # After the box has let go of the setup call, which its future precedes.
+        setup.done.add_done_callback(lambda f: self._engine.post(lambda: go_on(f)))
+
+    def _on_box_change(self, box: Box) -> None:
+        if box.ended and box is self._box:
+            self._box = None
+        if box.disposed:
+            self._boxes.discard(box)
+            self._on_change()

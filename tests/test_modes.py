@@ -1,0 +1,269 @@
+"""What each mode keeps from one call to the next, and what it never does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kern_tools import FaultType, Sandbox, SandboxError
+from kern_tools.sandbox_contract import box_processes
+
+
+@pytest.fixture
+def kernel() -> Iterator[Sandbox]:
+    """A sandbox that keeps names."""
+    with Sandbox(mode="kernel", timeout_s=30) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def resident() -> Iterator[Sandbox]:
+    """A sandbox that keeps its box."""
+    with Sandbox(mode="resident", timeout_s=30) as sandbox:
+        yield sandbox
+
+
+# kernel
+
+
+def test_a_kernel_keeps_names_whoever_calls(kernel: Sandbox) -> None:
+    """The thread that made a name may be gone when it is read."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(kernel.run_code, "x = 41").result()
+    assert kernel.run_code("x + 1").results[0].text == "42"
+
+
+def test_a_timeout_interrupts_a_kernel_and_keeps_its_names(kernel: Sandbox) -> None:
+    """The fault is `timeout`, and the interpreter lives on."""
+    kernel.run_code("x = 41")
+    stopped = kernel.run_code("print('on')\nwhile True: pass", timeout_s=1)
+    assert (stopped.fault_type, stopped.state_lost) == (FaultType.TIMEOUT, False)
+    assert stopped.stdout == "on\n"
+    after = kernel.run_code("x + 1")
+    assert (after.results[0].text, after.state_new) == ("42", False)
+
+
+@pytest.mark.parametrize(
+    "stubborn",
+    [
+        "while True:\n  try:\n    while True: x = 1\n  except BaseException: pass",
+        "import signal\nsignal.signal(2, signal.SIG_IGN)\nwhile True: pass",
+    ],
+    ids=["catches it", "ignores it"],
+)
+def test_a_cell_that_resists_loses_the_kernel(kernel: Sandbox, stubborn: str) -> None:
+    """The box is killed, which the result and the next one say."""
+    kernel.run_code("x = 41")
+    stopped = kernel.run_code(stubborn, timeout_s=1)
+    assert (stopped.fault_type, stopped.state_lost) == (FaultType.TIMEOUT, True)
+    after = kernel.run_code("x")
+    assert (after.state_new, after.exit_code) == (True, 1)
+    assert "NameError" in after.code_stderr
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        "import time\ntime.sleep(60)",
+        "import os\nos.system('sleep 60')",
+        "import subprocess\nsubprocess.run(['sleep', '60'])",
+        "import threading\nthreading.Lock().acquire() and threading.Event().wait()",
+    ],
+    ids=["sleeps", "waits for a shell", "waits for a child", "waits for a lock"],
+)
+def test_what_waits_is_interrupted(kernel: Sandbox, waiting: str) -> None:
+    """The interrupt reaches children of the cell too."""
+    kernel.run_code("x = 41")
+    stopped = kernel.run_code(waiting, timeout_s=1)
+    assert (stopped.fault_type, stopped.state_lost) == (FaultType.TIMEOUT, False)
+    assert kernel.run_code("x").results[0].text == "41"
+
+
+def test_interrupt_stops_a_cell_on_request(kernel: Sandbox) -> None:
+    """It is no fault: the code sees a KeyboardInterrupt."""
+    kernel.run_code("x = 41")
+    began = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        code = "print('on', flush=True)\nwhile True: pass"
+        call = pool.submit(kernel.run_code, code, on_stdout=lambda _: began.set())
+        began.wait()
+        kernel.interrupt()
+        stopped = call.result()
+    assert (stopped.exit_code, stopped.fault) == (130, None)
+    assert "KeyboardInterrupt" in stopped.code_stderr
+    assert kernel.run_code("x").results[0].text == "41"
+
+
+@pytest.mark.parametrize(
+    "deadly",
+    ["import os\nos._exit(7)", "import ctypes\nctypes.string_at(0)"],
+    ids=["exits", "crashes"],
+)
+def test_the_end_of_a_kernel_is_said(kernel: Sandbox, deadly: str) -> None:
+    """The call that ended it says so, and so does the next."""
+    ended = kernel.run_code(deadly)
+    assert (ended.fault, ended.state_lost) == (None, True)
+    assert kernel.run_code("1").state_new
+    assert not kernel.run_code("1").state_new
+
+
+def test_sys_exit_does_not_end_a_kernel(kernel: Sandbox) -> None:
+    """Its message and code are those of a script."""
+    kernel.run_code("x = 41")
+    result = kernel.run_code("import sys\nsys.exit('bye')")
+    assert (result.exit_code, result.code_stderr) == (1, "bye\n")
+    assert kernel.run_code("x").results[0].text == "41"
+
+
+def test_setup_code_runs_in_every_new_kernel() -> None:
+    """Also in the one that replaces a lost one."""
+    with Sandbox(mode="kernel", setup_code="import math\nbase = 40") as sandbox:
+        assert sandbox.run_code("base + math.gcd(2, 4)").results[0].text == "42"
+        sandbox.run_code("import os\nos._exit(1)")
+        assert sandbox.run_code("base").results[0].text == "40"
+
+
+def test_setup_code_that_fails_is_told_when_the_sandbox_opens() -> None:
+    """With the last line of what it said."""
+    with pytest.raises(SandboxError, match="ZeroDivisionError") as refused:
+        Sandbox(mode="kernel", setup_code="1/0").open()
+    assert refused.value.fault is not None
+    assert refused.value.fault.reason == "setup_code"
+
+
+def test_reset_forgets_names_and_keeps_files(kernel: Sandbox) -> None:
+    """The next call has a new interpreter in the old workspace."""
+    kernel.run_code("x = 1\nopen('kept', 'w').close()")
+    kernel.reset()
+    after = kernel.run_code("import os\nprint(os.listdir(), 'x' in dir())")
+    assert (after.stdout, after.state_new) == ("['kept'] False\n", True)
+
+
+def test_tracebacks_show_the_lines_of_earlier_cells(kernel: Sandbox) -> None:
+    """A function that another cell defined is shown with its own source."""
+    kernel.run_code("def f():\n    return 1 / 0  # here")
+    result = kernel.run_code("# one\n# two\nf()")
+    assert "return 1 / 0  # here" in result.code_stderr
+    assert "f()" in result.code_stderr
+
+
+def test_calls_of_a_kernel_run_first_in_first_out(kernel: Sandbox) -> None:
+    """Parallel calls neither mix their output nor their turns."""
+    kernel.run_code("seen = []")
+
+    async def many() -> list[str]:
+        calls = [
+            kernel.arun_code(
+                f"seen.append({n})\nprint({n}, flush=True)\n"
+                f"import time\ntime.sleep(0.005)\nprint({n})"
+            )
+            for n in range(8)
+        ]
+        return [result.stdout for result in await asyncio.gather(*calls)]
+
+    assert asyncio.run(many()) == [f"{n}\n{n}\n" for n in range(8)]
+    assert kernel.run_code("seen").results[0].text == str(list(range(8)))
+
+
+# resident
+
+
+def test_a_resident_keeps_its_box_and_no_names(resident: Sandbox) -> None:
+    """/tmp and background processes stay; the interpreter is new."""
+    first = "import os\nopen('/tmp/a', 'w').close()\nx = 1\nos.system('sleep 60 &')"
+    resident.run_code(first)
+    second = resident.run_code(
+        "import os, glob\nprint(os.path.exists('/tmp/a'), 'x' in dir())\n"
+        "print(sum('sleep' in open(p).read() for p in glob.glob('/proc/[0-9]*/comm')))"
+    )
+    assert second.stdout == "True False\n1\n"
+
+
+def test_a_timeout_ends_a_call_of_a_resident_alone(resident: Sandbox) -> None:
+    """The box lives on, with what it holds."""
+    resident.run_code("open('/tmp/a', 'w').close()")
+    stopped = resident.run_code("while True: pass", timeout_s=1)
+    assert (stopped.fault_type, stopped.state_lost) == (FaultType.TIMEOUT, False)
+    after = resident.run_code("import os\nprint(os.listdir('/tmp'))")
+    assert (after.stdout, after.state_new) == ("['a']\n", False)
+
+
+def test_late_output_never_enters_a_later_call(resident: Sandbox) -> None:
+    """A background process keeps the pipes of the call that left it."""
+    code = "(while :; do echo late; sleep 0.01; done) & echo first"
+    assert resident.run_code(code, "sh").stdout.startswith("first")
+    for n in range(5):
+        assert resident.run_code(f"print({n})").stdout == f"{n}\n"
+
+
+def test_orphans_are_reaped(resident: Sandbox) -> None:
+    """Children that calls leave behind do not stay as zombies."""
+    for _ in range(20):
+        resident.run_code("sleep 0.01 & sleep 0.01 &", "sh")
+    count = (
+        "import glob\nprint(sum(open(p).read().split(')')[1].split()[0] == 'Z' "
+        "for p in glob.glob('/proc/[0-9]*/stat')))"
+    )
+    while int(resident.run_code(count).stdout) > 0:
+        pass
+
+
+ATTACKS = {
+    "its memory": "fd = os.open('/proc/1/mem', os.O_RDWR)",
+    "its descriptors": "for n in range(9): open(f'/proc/1/fd/{n}', 'w')",
+    "its environment": "open('/proc/1/environ').read()",
+    "its socket": "p = libc.syscall(434, 1, 0)\n"
+    "if libc.syscall(438, p, 3, 0) < 0: raise OSError('refused')",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))
+def test_a_call_cannot_reach_the_resident_driver(
+    resident: Sandbox, attack: str
+) -> None:
+    """What serves the later calls is closed to the code of this one."""
+    code = f"import os, ctypes\nlibc = ctypes.CDLL(None)\n{attack}"
+    result = resident.run_code(code)
+    assert result.exit_code == 1
+    assert "Error" in result.code_stderr
+
+
+# fresh
+
+
+def test_a_warm_box_waits_for_its_call() -> None:
+    """`wait_ready` tells, and `close` leaves nothing of it."""
+    with Sandbox(prewarm=3) as sandbox:
+        assert sandbox.wait_ready()
+        assert len(box_processes(sandbox)) == 3
+        assert sandbox.run_code("print(1)").stdout == "1\n"
+
+
+def test_no_box_waits_where_none_is_wanted() -> None:
+    """`prewarm=0` starts a box for a call, and only then."""
+    with Sandbox(prewarm=0) as sandbox:
+        assert sandbox.wait_ready()
+        assert box_processes(sandbox) == []
+
+
+def test_a_warm_box_serves_one_call() -> None:
+    """What a call leaves in its box, no other call finds."""
+    with Sandbox(prewarm=2) as sandbox:
+        for _ in range(5):
+            sandbox.wait_ready()
+            result = sandbox.run_code(
+                "import os\nprint(os.listdir('/tmp'))\nopen('/tmp/a', 'w').close()"
+            )
+            assert result.stdout == "[]\n"
+
+
+def test_a_longer_call_than_the_warm_box_may_live_gets_its_own() -> None:
+    """A limit above the sandbox's own is kept."""
+    with Sandbox(timeout_s=1) as sandbox:
+        sandbox.wait_ready()
+        code = "import time\ntime.sleep(1.5)\nprint('on')"
+        assert sandbox.run_code(code, timeout_s=20).stdout == "on\n"
