@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from kern_tools.extras import missing
+from kern_tools.members import member
 from kern_tools.reply import Reply, result_of_artifact
 from kern_tools.result import ExecutionResult
 from kern_tools.sandbox import Sandbox
@@ -56,9 +57,7 @@ def result_of(message: object) -> ExecutionResult | None:
     Returns:
         The result, also after a checkpoint; None where there was no run.
     """
-    if isinstance(message, Mapping):
-        return result_of_artifact(message.get("artifact", message))
-    return result_of_artifact(getattr(message, "artifact", None))
+    return result_of_artifact(member(message, "artifact", message))
 
 
 class KernToolkit(BaseToolkit):

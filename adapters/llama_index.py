@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kern_tools.extras import missing
+from kern_tools.members import member
 from kern_tools.reply import Reply, result_of_artifact
 from kern_tools.result import ExecutionResult
 from kern_tools.sandbox import Sandbox
@@ -59,10 +60,7 @@ def result_of(output: object) -> ExecutionResult | None:
         The result, also after a serializer; None where there was no run.
     """
     for name in ("tool_output", "raw_output"):
-        if isinstance(output, Mapping):
-            output = output.get(name, output)
-        else:
-            output = getattr(output, name, output)
+        output = member(output, name, output)
     return result_of_artifact(output)
 
 
@@ -94,7 +92,7 @@ class KernToolSpec(BaseToolSpec):
 class _Metadata(ToolMetadata):
     """What the model is told; the schema is ours, `required` and all."""
 
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def get_parameters_dict(self) -> dict[str, Any]:
         return copy.deepcopy(self.parameters)
@@ -139,7 +137,7 @@ class KernFunctionTool(FunctionTool):
         return self._output(reply, args, kwargs)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        names = self.metadata.get_parameters_dict()["properties"]
+        names = self._tool.arguments.model_fields
         return dict(zip(names, args, strict=False)) | kwargs
 
     def _output(

@@ -139,7 +139,8 @@ class OpenAITools:
             seen.append(sent)
             code = wire.is_free_text and tool.name == "run_code"
             written = {"code": wire.written} if code else wire.written
-            ours.append((wire, Call(tool, written, wire.call_id)))
+            call = Call(tool, written, wire.call_id, is_cut=code and wire.is_cut)
+            ours.append((wire, call))
         return ours, unanswered
 
     def _answers(

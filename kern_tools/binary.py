@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -84,15 +85,22 @@ def run_kern(
         HostError: There is no usable kern.
         subprocess.TimeoutExpired: It took longer than `timeout_s`.
     """
-    return subprocess.run(
-        [find_kern(), *arguments],
+    command = [str(find_kern()), *arguments]
+    with subprocess.Popen(
+        command,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
         errors="replace",
-        timeout=timeout_s,
-        check=False,
-    )
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _named() -> Path | None:

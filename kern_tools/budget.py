@@ -20,12 +20,9 @@ class Budget(Options):
     """Images in one reply; further ones are named, not shown."""
     image_bytes: int = 4 << 20
     """Bytes of one image; a larger one is named, not shown."""
-    results: int = 32
-    """Rich values kept of one call."""
-    result_bytes: int = 8 << 20
-    """Bytes of all rich values kept of one call."""
     artifact_chars: int = 64_000
-    """Characters of each stream in an artifact, which checkpoints store."""
+    """Characters of each stream, and of all file names, in an artifact, which is what
+    checkpoints store."""
     artifact_bytes: int = 1 << 20
     """Bytes of all rich values in an artifact."""
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .artifact import bounded
 from .facts import SandboxFacts
 from .faults import SandboxClosed, WorkspaceError
 from .rendering import render
-from .reply import Reply
+from .reply import ImagePart, Reply
 from .result import ExecutionResult
 from .sandbox import Sandbox
 from .toolspec import ToolSpec, with_notes
@@ -72,21 +74,44 @@ class _Request:
     def reply(
         self, sandbox: Sandbox, result: ExecutionResult, call_id: str | None
     ) -> Reply:
-        def spill(text: str) -> str | None:
-            try:
-                return sandbox.workspace.spill(result.call_id or "call", text)
-            except (WorkspaceError, SandboxClosed):
-                return None  # The reply then names no file; what was cut is counted.
-
+        keeper = _Keeper(sandbox, result.call_id or "call")
+        budget = sandbox.config.budget
         parts = render(
             result,
             facts=self.facts,
-            budget=sandbox.config.budget,
+            budget=budget,
             timeout_s=self.timeout_s,
-            spill=spill,
+            spill=keeper.spill,
+            save_image=keeper.save_image,
         )
-        reply = Reply(name="run_code", parts=parts, result=result, call_id=call_id)
+        reply = Reply(
+            name="run_code",
+            parts=parts,
+            result=result,
+            stored=bounded(result, budget),
+            call_id=call_id,
+        )
         return with_notes(reply, self.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeper:
+    """Keeps what a reply has no room for; where it cannot, the reply names no file."""
+
+    sandbox: Sandbox
+    call_id: str
+
+    def spill(self, text: str) -> str | None:
+        with suppress(WorkspaceError, SandboxClosed):
+            return self.sandbox.workspace.spill(self.call_id, text)
+        return None
+
+    def save_image(self, number: int, image: ImagePart) -> str | None:
+        with suppress(WorkspaceError, SandboxClosed):
+            return self.sandbox.workspace.keep_image(
+                self.call_id, number, image.mime, image.data
+            )
+        return None
 
 
 RUN_CODE = ToolSpec(

@@ -15,10 +15,10 @@ _LONG_FENCE = 8
 
 def fence_for(text: str) -> str:
     """Choose a fence that does not occur in `text`."""
-    backticks = _beyond(_BACKTICKS, text)
+    backticks = _beyond(_BACKTICKS, "```", text)
     if backticks <= _LONG_FENCE:
         return "`" * backticks
-    tildes = _beyond(_TILDES, text)
+    tildes = _beyond(_TILDES, "~~~", text)
     return "~" * tildes if tildes < backticks else "`" * backticks
 
 
@@ -123,8 +123,11 @@ def fits(passages: Sequence[Passage], room: int) -> bool:
     return sum(passage.need(room) + 1 for passage in passages) <= room
 
 
-def _beyond(marks: re.Pattern[str], text: str) -> int:
-    return max(map(len, marks.findall(text)), default=2) + 1
+def _beyond(marks: re.Pattern[str], shortest: str, text: str) -> int:
+    """Give a length over that of any run of marks that could be a fence."""
+    if shortest not in text:
+        return len(shortest)
+    return max(map(len, marks.findall(text))) + 1
 
 
 def _ends(text: str, length: int) -> tuple[str, str]:

@@ -16,7 +16,8 @@ from .shown import image_of
 if TYPE_CHECKING:
     from .config import Budget
 
-Save = Callable[[ImagePart], str | None]
+Save = Callable[[int, ImagePart], str | None]
+"""Keeps the image of that number and gives its path, or None where it could not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def hang(values: Sequence[RichResult], budget: Budget, save: Save | None) -> Gal
     Args:
         values: The rich values of a call.
         budget: `images` of them at most, each of `image_bytes` at most.
-        save: Keeps an image and gives its path, or None where it could not.
+        save: Keeps each of them; None keeps none.
 
     Returns:
         The images, and a line for each; what is left out is said or counted.
@@ -49,7 +50,7 @@ def hang(values: Sequence[RichResult], budget: Budget, save: Save | None) -> Gal
     parts: list[ImagePart] = []
     for number, (mime, encoded) in enumerate(taken, 1):
         try:
-            line, part = _hang_one(decode(mime, encoded), budget, save)
+            line, part = _hang_one(number, decode(mime, encoded), budget, save)
         except PictureError as problem:
             line, part = f"{mime}, left out: {problem}", None
         lines.append(f"image {number}: {line}")
@@ -62,11 +63,11 @@ def hang(values: Sequence[RichResult], budget: Budget, save: Save | None) -> Gal
 
 
 def _hang_one(
-    picture: Picture, budget: Budget, save: Save | None
+    number: int, picture: Picture, budget: Budget, save: Save | None
 ) -> tuple[str, ImagePart | None]:
     line = f"{picture.mime} {picture.width_px}x{picture.height_px}"
     part = ImagePart(picture.mime, picture.data)
-    path = save(part) if save is not None else None
+    path = save(number, part) if save is not None else None
     if path is not None:
         line += f", saved as {shown_name(path)}"
     if len(part.data) <= budget.image_bytes:

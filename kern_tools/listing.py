@@ -51,19 +51,19 @@ class Files(list[FileInfo]):
         self.complete = complete
 
 
-def scan_tree(root: int, prefix: str = "", *, limit: int | None = None) -> Scan:
+def scan_tree(root: int, prefix: str = "", *, limit: int) -> Scan:
     """Take the mark of every regular file below a descriptor.
 
     Args:
         root: Descriptor of the directory to start in.
         prefix: What the paths begin with, empty or ending in `/`.
-        limit: Stop after about this many files.
+        limit: Stop after this many files and directories.
 
     Returns:
         The marks by path.
     """
     marks: dict[str, Mark] = {}
-    with closing(Walk(root, prefix)) as walk:
+    with closing(Walk(root, prefix, limit=limit)) as walk:
         for below, descriptor, entries, _ in walk:
             for entry in entries:
                 if not entry.is_file(follow_symlinks=False):
@@ -71,8 +71,6 @@ def scan_tree(root: int, prefix: str = "", *, limit: int | None = None) -> Scan:
                 found = _looked_at(entry, descriptor)
                 if found is not None and stat.S_ISREG(found.st_mode):
                     marks[below + entry.name] = mark_of(found)
-            if limit is not None and len(marks) >= limit:
-                return Scan(marks, complete=False)
         return Scan(marks, complete=walk.complete)
 
 
@@ -85,7 +83,7 @@ def scan_below(
         root: Descriptor of the workspace.
         names: The raw names on the way; none for all of it.
         request: Explains what is neither a directory nor a regular file.
-        limit: Stop after about this many files.
+        limit: Stop after this many files and directories.
 
     Returns:
         The marks by path, relative to the workspace.
@@ -151,19 +149,20 @@ def compared(before: Scan, after: Scan, limit: int | None) -> Files:
     return Files(files, total=total, complete=before.complete and after.complete)
 
 
-def tree_bytes(root: int, stop_over: int | None) -> tuple[int, bool]:
+def tree_bytes(root: int, stop_over: int | None, *, limit: int) -> tuple[int, bool]:
     """Add up the disk blocks of everything below a descriptor, hard links once.
 
     Args:
         root: Descriptor of the directory to start in.
         stop_over: Stop as soon as the sum is greater.
+        limit: Stop after this many files and directories.
 
     Returns:
         The bytes found, and whether nothing was left out.
     """
     total = 0
     linked: set[tuple[int, int]] = set()
-    with closing(Walk(root, everything=True)) as walk:
+    with closing(Walk(root, limit=limit, everything=True)) as walk:
         for _, descriptor, entries, first in walk:
             if first:
                 total += os.fstat(descriptor).st_blocks * _BLOCK_BYTES

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from contextlib import suppress
+from pathlib import Path
 
 from .descriptors import Name, open_directory, unlock, unlock_child
 from .names import TEMPORARY_PREFIX
 
 _PASSES = 3
+
+_log = logging.getLogger(__name__)
 
 
 def empty_directory(root: int) -> bool:
@@ -31,6 +35,23 @@ def empty_directory(root: int) -> bool:
             if _is_empty(root):
                 return True
     return False
+
+
+def remove_directory(path: Path, descriptor: int) -> None:
+    """Remove a directory with all that is in it; what has to stay is logged.
+
+    Args:
+        path: Where it is; nothing hostile may write beside it.
+        descriptor: The directory itself.
+    """
+    emptied = empty_directory(descriptor)
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        why = error.strerror if emptied else "some entries are not ours"
+        _log.warning("workspace %s was not removed: %s", path, why)
 
 
 def remove_entry(parent: int, name: Name) -> None:

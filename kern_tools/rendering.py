@@ -64,7 +64,7 @@ def render(
         timeout_s: The limit of this call; None for the usual one.
         spill: Keeps the whole output where some was cut and gives its path, or None
             where it could not; called once at most.
-        save_image: Keeps an image and gives its path, or None where it could not.
+        save_image: Keeps an image and gives its path; called once for each in the text.
         images: `none` leaves the images to the text, which names them.
 
     Returns:

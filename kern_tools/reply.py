@@ -46,6 +46,7 @@ class Reply:
         name: The tool that was called.
         parts: What the model reads: one `TextPart`, then the images.
         result: The run, or None where nothing ran.
+        stored: The run as `artifact` has it, where the budget cuts it down.
         error: None, `bad_arguments`, or the code of a file error.
         call_id: The framework's id of the call.
     """
@@ -53,6 +54,7 @@ class Reply:
     name: str
     parts: tuple[Part, ...]
     result: ExecutionResult | None = None
+    stored: ExecutionResult | None = None
     error: str | None = None
     call_id: str | None = None
 
@@ -79,8 +81,9 @@ class Reply:
     @property
     def artifact(self) -> dict[str, Any]:
         """Plain JSON for code: the result, or `fault`, `error` and `tool`."""
-        if self.result is not None:
-            return self.result.model_dump(mode="json", by_alias=True)
+        result = self.result if self.stored is None else self.stored
+        if result is not None:
+            return result.model_dump(mode="json", by_alias=True)
         return {"fault": None, "error": self.error, "tool": self.name}
 
 

@@ -122,12 +122,14 @@ class ExecutionResult(_Model):
     """Time the call waited for its turn; not counted against `timeout_s`."""
     files: list[FileInfo] = []
     """Files created or modified in the workspace during the call."""
+    files_omitted: int = 0
+    """Files that went over the bounds and were left out."""
     results: list[RichResult] = []
     """Rich values in the order the code showed them."""
     results_omitted: int = 0
-    """Rich values that went over the bounds and were left out."""
+    """Rich values that went over the bounds and were left out, whole or in part."""
     truncated: bool = False
-    """A stream hit `max_output_bytes`; the overflow was discarded."""
+    """A stream was cut: at `max_output_bytes`, or in an artifact by the budget."""
     stdout_bytes: int = 0
     """How much the code wrote, the discarded part included."""
     stderr_bytes: int = 0

@@ -72,6 +72,9 @@ class ScriptedCall:
 Turn = str | ScriptedCall | Sequence[ScriptedCall] | Mapping[str, Any]
 """What the model says: text, one call, several at once, or a whole body as it is."""
 
+Body = dict[str, Any] | list[dict[str, Any]]
+"""A JSON body, or the events of a stream."""
+
 Step = Turn | Callable[[ScriptedRequest], Turn]
 """A turn, or a function that makes it from the request."""
 
@@ -122,7 +125,7 @@ class ScriptedServer:
         if self._failure is not None and error is None:
             raise self._failure
 
-    def respond(self, request: ScriptedRequest) -> tuple[int, Any]:
+    def respond(self, request: ScriptedRequest) -> tuple[int, Body]:
         """Answer one request.
 
         Args:
@@ -140,7 +143,9 @@ class ScriptedServer:
                 self._failure = self._failure or error
                 return 400, {"error": {"message": str(error), "code": "script"}}
 
-    def _next(self, request: ScriptedRequest) -> Any:
+    def _next(self, request: ScriptedRequest) -> Body:
+        if not request.path.endswith(("/chat/completions", "/responses")):
+            raise LookupError(f"the scripted server has no {request.path!r}")
         step = next(self._script, None)
         if step is None:
             count = len(self.requests)
@@ -179,14 +184,16 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("content-length", 0))
         body = json.loads(self.rfile.read(length))
         status, answer = self.scripted.respond(ScriptedRequest(self.path, body))
-        is_stream = isinstance(answer, list)
-        kind = "text/event-stream" if is_stream else "application/json"
-        data = "".join(_lines(answer)) if is_stream else json.dumps(answer)
+        kind = "application/json"
+        if isinstance(answer, list):
+            kind, text = "text/event-stream", "".join(_lines(answer))
+        else:
+            text = json.dumps(answer)
         self.send_response(status)
         self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(data.encode())))
+        self.send_header("content-length", str(len(text)))
         self.end_headers()
-        self.wfile.write(data.encode())
+        self.wfile.write(text.encode("ascii"))
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""

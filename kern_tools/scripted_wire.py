@@ -108,8 +108,13 @@ def response_body(answer: Answer) -> dict[str, Any]:
 def response_events(answer: Answer) -> list[dict[str, Any]]:
     """Write the same as the events of a stream."""
     whole = response_body(answer)
-    begun = {**whole, "status": "in_progress", "output": [], "usage": None}
-    events = [{"type": "response.created", "response": begun}]
+    begun: dict[str, Any] = {
+        **whole,
+        "status": "in_progress",
+        "output": [],
+        "usage": None,
+    }
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
     for index, (item_id, each) in enumerate(_numbered(answer)):
         events += _item_events(index, item_id, each)
     events.append({"type": "response.completed", "response": whole})
@@ -178,7 +183,7 @@ def _item_events(index: int, item_id: str, said: Said) -> Iterator[dict[str, Any
 def _text_events(place: dict[str, Any], text: str) -> Iterator[dict[str, Any]]:
     yield {"type": "response.content_part.added", **place, "part": _part("")}
     for piece in _pieces(text):
-        delta = {"delta": piece, "logprobs": []}
+        delta: dict[str, Any] = {"delta": piece, "logprobs": []}
         yield {"type": "response.output_text.delta", **place, **delta}
     yield {"type": "response.output_text.done", **place, "text": text, "logprobs": []}
     yield {"type": "response.content_part.done", **place, "part": _part(text)}

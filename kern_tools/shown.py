@@ -18,13 +18,15 @@ _TEXT_FORMS = (
     "image/svg+xml",
 )
 _BARE_REPR = re.compile(r"<[^<>\n]*>")
-_TAG = re.compile(r"(<[^<>]*>)")
-_TAG_NAME = re.compile(r"</?\s*([a-zA-Z0-9]+)")
-_UNSEEN_TAGS = frozenset({"script", "style", "head", "template"})
-_LINE_TAGS = frozenset(
-    {"br", "div", "h1", "h2", "h3", "h4", "hr", "li", "p", "pre", "table", "tr"}
+_UNSEEN = re.compile(
+    r"<(head|script|style|template)\b[^<>]*+>.*?(?:</\1\b[^<>]*+>|\Z)",
+    re.DOTALL | re.IGNORECASE,
 )
-_CELL_TAGS = frozenset({"td", "th"})
+_CELL_END = re.compile(r"</t[dh]\b[^<>]*+>", re.IGNORECASE)
+_LINE_TAG = re.compile(
+    r"</?(?:br|div|h[1-6]|hr|li|p|pre|table|tr)\b[^<>]*+>", re.IGNORECASE
+)
+_TAG = re.compile(r"</?[a-z!][^<>]*+>", re.IGNORECASE)
 _INLINE_DATA = re.compile(
     r"(data:[\w.+-]++/[\w.+-]++(?:;(?!base64)[\w=.+-]++)*+;base64,)"
     r"((?:[A-Za-z0-9+/=%]++|\s(?=[A-Za-z0-9+/=%]{60}))*+)"
@@ -69,32 +71,7 @@ def _without_inline_data(text: str) -> str:
 
 def _html_text(source: str) -> str:
     """Drop the tags; a row becomes a line, its cells are set apart by tabs."""
-    pieces: list[str] = []
-    unseen = ""
-    for piece in _TAG.split(source):
-        tag = _tag_name(piece)
-        if unseen:
-            unseen = "" if tag == f"/{unseen}" else unseen
-        elif tag in _UNSEEN_TAGS:
-            unseen = tag
-        else:
-            pieces.append(_seen(piece, tag))
-    lines = html.unescape("".join(pieces)).split("\n")
-    return "\n".join(line.strip() for line in lines if not line.isspace() and line)
-
-
-def _tag_name(piece: str) -> str:
-    found = _TAG_NAME.match(piece) if piece.startswith("<") else None
-    if found is None:
-        return ""
-    closing = "/" if piece.startswith("</") else ""
-    return closing + found[1].lower()
-
-
-def _seen(piece: str, tag: str) -> str:
-    if not piece.startswith("<") or not piece.endswith(">"):
-        return piece
-    name = tag.removeprefix("/")
-    if name in _LINE_TAGS:
-        return "\n"
-    return "\t" if tag.startswith("/") and name in _CELL_TAGS else ""
+    text = _CELL_END.sub("\t", _UNSEEN.sub("", source))
+    text = html.unescape(_TAG.sub("", _LINE_TAG.sub("\n", text)))
+    lines = (line.strip() for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)

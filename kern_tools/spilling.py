@@ -1,4 +1,4 @@
-"""Keep whole outputs in the workspace, where the tools of a model can read them."""
+"""Keep outputs and images in the workspace, where the tools of a model reach them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from .names import PRIVATE_DIR
 from .removal import remove_entry
 from .writing import replace_file
 
-SPILLS_KEPT = 20
+KEPT_FILES = 20
+"""How many outputs, and how many images, stay."""
 _LOOKED_AT = 1000
 _ID_LIMIT = 64
 _ATTEMPTS = 5
 _SPILL = re.compile(r"out-[A-Za-z0-9_-]{1,64}\.txt")
+_IMAGE = re.compile(r"img-[A-Za-z0-9_-]{1,64}-[0-9]{1,9}\.(?:png|jpg)")
+_SUFFIXES = {"image/png": "png", "image/jpeg": "jpg"}
 
 
 def write_spill(root: int, call_id: str, text: str) -> str:
@@ -34,19 +37,33 @@ def write_spill(root: int, call_id: str, text: str) -> str:
     Raises:
         OSError: It cannot be written.
     """
-    name = f"out-{plain_id(call_id)}.txt"
-    directory = _private_directory(root)
-    try:
-        content = text.encode("utf-8", "backslashreplace")
-        try:
-            replace_file(directory, name, content)
-        except IsADirectoryError:
-            remove_entry(directory, name)
-            replace_file(directory, name, content)
-        _let_old_go(directory, keep=name)
-    finally:
-        os.close(directory)
-    return f"{PRIVATE_DIR}/{name}"
+    own = f"out-{plain_id(call_id)}."
+    content = text.encode("utf-8", "backslashreplace")
+    return _write(root, f"{own}txt", content, kind=_SPILL, own=own)
+
+
+def write_image(root: int, call_id: str, number: int, mime: str, data: bytes) -> str:
+    """Write one image and let the oldest go, but none of the same call.
+
+    Args:
+        root: Descriptor of the workspace.
+        call_id: Names the file, together with `number`.
+        number: Which image of the call it is.
+        mime: `image/png` or `image/jpeg`.
+        data: The file as it is.
+
+    Returns:
+        The path, relative to the workspace.
+
+    Raises:
+        OSError: It cannot be written.
+        ValueError: Images of that type are not kept.
+    """
+    suffix = _SUFFIXES.get(mime)
+    if suffix is None:
+        raise ValueError(f"mime={mime!r} is not kept: give {' or '.join(_SUFFIXES)}")
+    own = f"img-{plain_id(call_id)}-"
+    return _write(root, f"{own}{number}.{suffix}", data, kind=_IMAGE, own=own)
 
 
 def plain_id(call_id: str) -> str:
@@ -56,6 +73,22 @@ def plain_id(call_id: str) -> str:
         return plain
     told_apart = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{plain[: _ID_LIMIT - 9]}-{told_apart[:8]}"
+
+
+def _write(
+    root: int, name: str, content: bytes, *, kind: re.Pattern[str], own: str
+) -> str:
+    directory = _private_directory(root)
+    try:
+        try:
+            replace_file(directory, name, content)
+        except IsADirectoryError:
+            remove_entry(directory, name)
+            replace_file(directory, name, content)
+        _let_old_go(directory, kind, own)
+    finally:
+        os.close(directory)
+    return f"{PRIVATE_DIR}/{name}"
 
 
 def _private_directory(root: int) -> int:
@@ -72,18 +105,20 @@ def _private_directory(root: int) -> int:
     return open_directory(root, PRIVATE_DIR)
 
 
-def _let_old_go(directory: int, keep: str) -> None:
+def _let_old_go(directory: int, kind: re.Pattern[str], own: str) -> None:
+    """Remove the oldest files of a kind, none of those whose names begin with `own`."""
     again = open_directory(directory, ".")
     try:
         with os.scandir(again) as entries:
-            dated = sorted(
+            found = [
                 _age(entry)
                 for entry in islice(entries, _LOOKED_AT)
-                if entry.name != keep and _SPILL.fullmatch(entry.name)
-            )
+                if kind.fullmatch(entry.name)
+            ]
     finally:
         os.close(again)
-    for _, name in dated[: -(SPILLS_KEPT - 1)]:
+    others = sorted(each for each in found if not each[1].startswith(own))
+    for _, name in others[: max(len(found) - KEPT_FILES, 0)]:
         with suppress(OSError):
             remove_entry(directory, name)
 

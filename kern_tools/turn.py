@@ -11,16 +11,42 @@ from dataclasses import dataclass
 from typing import Any
 
 from .reply import Reply
-from .tools import Tool
+from .toolspec import Tool, bad_arguments
+
+_CUT = (
+    "The code ends where the limit on output tokens cut it off. Send it again, whole: "
+    "shorter, or in steps."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call a model made: a tool of ours and what it wrote for it."""
+    """One call a model made.
+
+    Attributes:
+        tool: The tool of ours that it called.
+        arguments: What it wrote.
+        call_id: The call's id.
+        is_cut: The model was stopped while it wrote code without a frame that would
+            show it: running the part that came could do half of what was meant.
+    """
 
     tool: Tool
     arguments: Any
     call_id: str | None
+    is_cut: bool = False
+
+    def run(self) -> Reply:
+        """Answer it."""
+        if self.is_cut:
+            return bad_arguments(self.tool.name, _CUT, self.call_id)
+        return self.tool.call(self.arguments, call_id=self.call_id)
+
+    async def arun(self) -> Reply:
+        """Answer it natively async; cancelling ends its box."""
+        if self.is_cut:
+            return bad_arguments(self.tool.name, _CUT, self.call_id)
+        return await self.tool.acall(self.arguments, call_id=self.call_id)
 
 
 def run_turn(calls: Sequence[Call]) -> list[Reply]:
@@ -37,7 +63,7 @@ def run_turn(calls: Sequence[Call]) -> list[Reply]:
         KeyboardInterrupt: The boxes of all calls are gone by then.
     """
     if len(calls) < 2:
-        return [call.tool.call(call.arguments, call_id=call.call_id) for call in calls]
+        return [call.run() for call in calls]
     running: Future[_Running] = Future()
     with ThreadPoolExecutor(1, "kern-turn") as thread:
         turn = _announced(calls, running)
@@ -63,10 +89,8 @@ async def arun_turn(calls: Sequence[Call]) -> list[Reply]:
     Raises:
         SandboxError: The sandbox is not open; all calls have ended by then.
     """
-    ended = await asyncio.gather(
-        *(call.tool.acall(call.arguments, call_id=call.call_id) for call in calls),
-        return_exceptions=True,
-    )
+    arriving = [call.arun() for call in calls]
+    ended = await asyncio.gather(*arriving, return_exceptions=True)
     replies: list[Reply] = []
     for reply in ended:
         if isinstance(reply, BaseException):

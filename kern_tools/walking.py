@@ -29,14 +29,18 @@ class Found(NamedTuple):
 class Walk:
     """One pass over the directories below a descriptor.
 
-    Iterating gives every entry that is not a directory, in chunks; `complete` tells
-    afterwards whether some directory could not be entered.
+    Iterating gives every entry that is not a directory, in chunks.
+
+    Attributes:
+        complete: False once an entry was left out, for its depth, its owner, or because
+            more than `limit` were met: code in the box can make them without end.
     """
 
     def __init__(
-        self, root: int, prefix: str = "", *, everything: bool = False
+        self, root: int, prefix: str = "", *, limit: int, everything: bool = False
     ) -> None:
         self.complete = True
+        self._left = limit
         self._chain = _Chain(root)
         self._pending: list[tuple[int, str, str]] = [(0, ".", prefix)]
         self._everything = everything
@@ -46,11 +50,12 @@ class Walk:
         self._chain.cut(0)
 
     def __iter__(self) -> Iterator[Found]:
-        while self._pending:
+        while self._pending and self._left > 0:
             depth, name, prefix = self._pending.pop()
             descriptor = self._enter(depth, name)
             if descriptor is not None:
                 yield from self._read(depth, prefix, descriptor)
+        self.complete = self.complete and not self._pending
 
     def _enter(self, depth: int, name: str) -> int | None:
         try:
@@ -64,10 +69,13 @@ class Walk:
     def _read(self, depth: int, prefix: str, descriptor: int) -> Iterator[Found]:
         first = True
         with os.scandir(descriptor) as entries:
-            while chunk := list(islice(entries, _CHUNK_ENTRIES)):
+            while chunk := list(islice(entries, min(_CHUNK_ENTRIES, self._left))):
+                self._left -= len(chunk)
                 plain = self._sorted_out(depth, prefix, chunk)
                 yield Found(prefix, descriptor, plain, first)
                 first = False
+            if self._left <= 0 and next(entries, None) is not None:
+                self.complete = False
         if first:
             yield Found(prefix, descriptor, [], first)
 

@@ -11,9 +11,10 @@ https://platform.openai.com/docs/api-reference/responses/create
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
+from .members import member
 from .reply import ImagePart
 from .tools import Tool
 
@@ -80,6 +81,7 @@ class WireCall:
         written: Its arguments, usually JSON text; of a custom tool the free text.
         call_id: The id that its answer has to carry, or None.
         raw: The call itself.
+        is_cut: It is the last one of a turn that the limit on tokens ended.
     """
 
     kind: str
@@ -87,6 +89,7 @@ class WireCall:
     written: Any
     call_id: str | None
     raw: Any
+    is_cut: bool = False
 
     @property
     def is_free_text(self) -> bool:
@@ -121,7 +124,10 @@ def calls_in(turn: object) -> list[WireCall]:
     Raises:
         TypeError: `turn` is something else, such as a stream not read yet.
     """
-    return [call for raw in _items_in(turn) if (call := _read(raw)) is not None]
+    calls = [call for raw in _items_in(turn) if (call := _read(raw)) is not None]
+    if calls and _is_cut(turn):
+        calls[-1] = replace(calls[-1], is_cut=True)
+    return calls
 
 
 def items_for(answers: Sequence[WireAnswer]) -> list[Any]:
@@ -140,20 +146,16 @@ def items_for(answers: Sequence[WireAnswer]) -> list[Any]:
     return [*items, {"role": "user", "content": shown}] if shown else items
 
 
-def _get(holder: object, name: str) -> Any:
-    return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
-
-
 def _items_in(turn: object) -> Iterable[Any]:
     if isinstance(turn, list | tuple):
-        return turn
-    choices = _get(turn, "choices")
-    message = _get(choices[0], "message") if choices else turn
+        return cast("Iterable[Any]", turn)
+    choices = member(turn, "choices")
+    message = member(choices[0], "message") if choices else turn
     for holder, name in ((message, "tool_calls"), (turn, "output")):
-        found = _get(holder, name)
+        found = member(holder, name)
         if isinstance(found, list | tuple):
-            return found
-    if choices == [] or _get(message, "role") == "assistant":
+            return cast("Iterable[Any]", found)
+    if choices == [] or member(message, "role") == "assistant":
         return ()
     raise TypeError(
         "expected a chat completion, its message, a response or a list of calls, "
@@ -161,17 +163,25 @@ def _items_in(turn: object) -> Iterable[Any]:
     )
 
 
+def _is_cut(turn: object) -> bool:
+    if isinstance(turn, list | tuple):
+        return False
+    choices = member(turn, "choices")
+    finish = member(choices[0], "finish_reason") if choices else None
+    return finish == "length" or member(turn, "status") == "incomplete"
+
+
 def _read(raw: object) -> WireCall | None:
-    kind = _get(raw, "type") or ("function" if _get(raw, "function") else None)
+    kind = member(raw, "type") or ("function" if member(raw, "function") else None)
     if kind in ("function", "custom"):
-        body, call_id = _get(raw, kind), _get(raw, "id")
+        body, call_id = member(raw, kind), member(raw, "id")
     elif kind in ("function_call", "custom_tool_call"):
-        body, call_id = raw, _get(raw, "call_id")
+        body, call_id = raw, member(raw, "call_id")
     else:
         return None
-    written = _get(body, "input" if kind.startswith("custom") else "arguments")
+    written = member(body, "input" if kind.startswith("custom") else "arguments")
     answerable = call_id if isinstance(call_id, str) else None
-    return WireCall(kind, _get(body, "name"), written, answerable, raw)
+    return WireCall(kind, member(body, "name"), written, answerable, raw)
 
 
 def _message(answer: WireAnswer) -> dict[str, Any]:

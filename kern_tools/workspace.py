@@ -6,10 +6,8 @@ box planted and whenever it swaps it. Paths are spelled as `names` describes.
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +18,9 @@ from .descriptors import (
     directory_at,
     explained,
     open_regular,
-    open_root,
     read_at,
 )
-from .faults import SandboxClosed
+from .lending import HeldDirectory
 from .listing import (
     Files,
     Scan,
@@ -34,18 +31,18 @@ from .listing import (
     tree_bytes,
 )
 from .names import file_names, parts_of
-from .removal import empty_directory
-from .spilling import write_spill
+from .removal import remove_directory
+from .spilling import write_image, write_spill
 from .writing import encoded, existing_file, replace_file
 
 READ_LIMIT_BYTES = 256 << 20
 """What `read_file` reads at most where no `max_bytes` is given."""
-SCAN_LIMIT_FILES = 250_000
-"""Files that a scan looks at before it gives up being complete."""
+SCAN_LIMIT_ENTRIES = 250_000
+"""Files and directories that a scan looks at before it gives up being complete."""
+USAGE_LIMIT_ENTRIES = 2_000_000
+"""Files and directories that are measured; more count as over any bound."""
 CHANGES_LIMIT_FILES = 1000
 """Changed files told one by one; the true count is kept."""
-
-_log = logging.getLogger(__name__)
 
 
 class Workspace:
@@ -63,9 +60,8 @@ class Workspace:
         self.root = root.resolve()
         self.owned = owned
         self._process = os.getpid()
-        self._lock = threading.Lock()
         with explained("open", str(root)):
-            self._descriptor = open_root(self.root)
+            self._directory = HeldDirectory(self.root)
 
     @classmethod
     def create(cls) -> Self:
@@ -87,7 +83,7 @@ class Workspace:
         return cls(root, owned=False)
 
     def __repr__(self) -> str:
-        state = "closed" if self._descriptor < 0 else "open"
+        state = "closed" if self._directory.closed else "open"
         return f"<{type(self).__name__} {str(self.root)!r}, {state}>"
 
     def close(self) -> None:
@@ -96,39 +92,14 @@ class Workspace:
         What cannot be removed is logged, never raised. A forked child of the process
         that opened the workspace removes nothing.
         """
-        with self._lock:
-            descriptor, self._descriptor = self._descriptor, -1
-        if descriptor < 0:
+        descriptor = self._directory.give_up()
+        if descriptor is None:
             return
         try:
             if self.owned and os.getpid() == self._process:
-                self._remove(descriptor)
+                remove_directory(self.root, descriptor)
         finally:
             os.close(descriptor)
-
-    def _remove(self, descriptor: int) -> None:
-        emptied = empty_directory(descriptor)
-        try:
-            self.root.rmdir()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            why = error.strerror if emptied else "some entries are not ours"
-            _log.warning("workspace %s was not removed: %s", self.root, why)
-
-    @contextmanager
-    def _held(self) -> Generator[int]:
-        """Lend a descriptor that a `close` in another thread cannot take away."""
-        with self._lock:
-            if self._descriptor < 0:
-                raise SandboxClosed(
-                    f"the workspace {str(self.root)!r} is closed: open a new one"
-                )
-            lent = os.dup(self._descriptor)
-        try:
-            yield lent
-        finally:
-            os.close(lent)
 
     # Reading
 
@@ -197,7 +168,10 @@ class Workspace:
     @contextmanager
     def _opened(self, path: str, request: Request) -> Generator[int]:
         names = file_names(path)
-        with self._held() as root, directory_at(root, names[:-1], request) as parent:
+        with (
+            self._directory.lent() as root,
+            directory_at(root, names[:-1], request) as parent,
+        ):
             descriptor = open_regular(parent, names[-1], request)
         try:
             yield descriptor
@@ -225,7 +199,7 @@ class Workspace:
             content = encoded(data, request)
             names = file_names(path)
             with (
-                self._held() as root,
+                self._directory.lent() as root,
                 directory_at(root, names[:-1], request, make=True) as parent,
             ):
                 old = existing_file(parent, names[-1], request)
@@ -244,8 +218,27 @@ class Workspace:
         Raises:
             WorkspaceError: The file cannot be written.
         """
-        with explained("keep the output of", call_id), self._held() as root:
+        with explained("keep the output of", call_id), self._directory.lent() as root:
             return write_spill(root, call_id, text)
+
+    def keep_image(self, call_id: str, number: int, mime: str, data: bytes) -> str:
+        """Keep an image of a call for later calls and tools; the last 20 stay.
+
+        Args:
+            call_id: Names the file; odd characters are replaced.
+            number: Which image of the call it is.
+            mime: `image/png` or `image/jpeg`.
+            data: The file as it is.
+
+        Returns:
+            The path, relative to the workspace.
+
+        Raises:
+            WorkspaceError: The file cannot be written.
+            ValueError: Images of that type are not kept.
+        """
+        with explained("keep an image of", call_id), self._directory.lent() as root:
+            return write_image(root, call_id, number, mime, data)
 
     # Looking
 
@@ -262,14 +255,14 @@ class Workspace:
         Raises:
             WorkspaceError: There is no such directory.
         """
-        with explained("list", path) as request, self._held() as root:
-            found = scan_below(root, parts_of(path), request, limit=SCAN_LIMIT_FILES)
+        with explained("list", path) as request, self._directory.lent() as root:
+            found = scan_below(root, parts_of(path), request, limit=SCAN_LIMIT_ENTRIES)
             return listed(found, limit)
 
     def scan(self) -> Scan:
         """Take a snapshot to compare with later, by `changes`."""
-        with explained("scan", str(self.root)), self._held() as root:
-            return scan_tree(root, limit=SCAN_LIMIT_FILES)
+        with explained("scan", str(self.root)), self._directory.lent() as root:
+            return scan_tree(root, limit=SCAN_LIMIT_ENTRIES)
 
     def changes(
         self, before: Scan, *, limit: int | None = CHANGES_LIMIT_FILES
@@ -295,10 +288,10 @@ class Workspace:
 
         Returns:
             Bytes allocated on disk. Greater than `stop_over` also where a tree is
-            nested too deep, or too locked, to be measured.
+            too deep, too many-branched, or too locked, to be measured.
         """
-        with explained("measure", str(self.root)), self._held() as root:
-            total, complete = tree_bytes(root, stop_over)
+        with explained("measure", str(self.root)), self._directory.lent() as root:
+            total, complete = tree_bytes(root, stop_over, limit=USAGE_LIMIT_ENTRIES)
         if stop_over is None or complete:
             return total
         return max(total, stop_over + 1)

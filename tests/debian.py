@@ -112,7 +112,7 @@ def _apt(*command: str, check: bool = True, cwd: str | None = None) -> str:
         env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"},
     )
     if check and done.returncode != 0:
-        remedy = "" if os.geteuid() == 0 else "; run it once as root, or as root again"
+        remedy = "" if os.geteuid() == 0 else "; run that once as root"
         raise RuntimeError(
             f"{' '.join(command)!r} failed with exit {done.returncode}:"
             f" {(done.stderr or done.stdout).strip()[-500:]!r}{remedy}"

@@ -10,6 +10,7 @@ import pytest
 
 from kern_tools.budget import Budget
 from kern_tools.gallery import hang
+from kern_tools.reply import ImagePart
 from kern_tools.result import RichResult
 
 
@@ -43,11 +44,20 @@ def test_images_are_parts_named_in_the_text() -> None:
 def test_a_saved_image_is_named_by_its_path() -> None:
     """The path is what the caller says, and is given only where it says one."""
     paths = iter(["chart\n.png", None])
-    gallery = hang([shown(png()), shown(png())], Budget(), lambda image: next(paths))
+    numbers: list[int] = []
+
+    def save(number: int, image: ImagePart) -> str | None:
+        numbers.append(number)
+        return next(paths)
+
+    values = [shown(png()), shown("AAA"), shown(png())]
+    gallery = hang(values, Budget(), save)
     assert gallery.lines == (
         "image 1: image/png 640x480, saved as chart\\x0a.png",
-        "image 2: image/png 640x480",
+        "image 2: image/png, left out: not valid base64",
+        "image 3: image/png 640x480",
     )
+    assert numbers == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +83,7 @@ def test_what_a_provider_would_refuse_is_left_out_by_name(
 
 def test_an_image_over_the_budget_is_saved_and_not_shown() -> None:
     """It can still be used by the code of a later call."""
-    gallery = hang([shown(png(filler=2048))], Budget(image_bytes=2048), lambda _: "a")
+    gallery = hang([shown(png(filler=2048))], Budget(image_bytes=2048), lambda *_: "a")
     (line,) = gallery.lines
     assert line.startswith("image 1: image/png 640x480, saved as a, left out: its ")
     assert line.endswith(" are over the 2 KiB an image may have")

@@ -202,6 +202,8 @@ def ended_by_itself() -> Iterator[tuple[str, ExecutionResult]]:
     yield "exit", ExecutionResult(exit_code=1, code_stderr=TRACEBACK, duration_ms=1234)
     yield "exit_silent", ExecutionResult(exit_code=3)
     yield "crash", ExecutionResult(exit_code=139, signal=11, stdout="before\n")
+    kernel = {"exit_code": 168, "signal": 40, "state_lost": True, "truncated": True}
+    yield "crash_kernel", ExecutionResult.model_validate(kernel)
     no_stdin = TRACEBACK.rsplit("Zero")[0] + "EOFError: EOF when reading a line\n"
     yield "no_stdin", ExecutionResult(exit_code=1, code_stderr=no_stdin)
     yield "value", ExecutionResult(results=[plain("[1, 2]")])

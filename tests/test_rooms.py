@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from importlib.util import resolve_name
@@ -29,7 +30,7 @@ FRAMEWORKS = {
 LEVELS = {
     "words": "escaping extras faults fences names quantities refusals",
     "options": "budget config mounts option_checks option_table options scratch",
-    "results": "picture reply result",
+    "results": "artifact picture reply result",
     "images": "binary elf host host_image host_pip host_python image image_store"
     " package_image packages rootfs",
     "files": "descriptors listing removal spilling walking workspace workspace_cap"
@@ -39,19 +40,20 @@ LEVELS = {
     "reading": "excerpt facts gallery pages pagetext prompting rendering shown visuals",
     "sandboxes": "sandbox",
     "tools": "aliases arguments argwords code_tools codetext file_tools jsontext schema"
-    " tools toolspec turn wire",
+    " members tools toolspec turn wire",
     "testing": "contract sandbox_contract scripted scripted_wire testing",
-    "screens": "cli demo",
+    "screens": "cli demo doctor flags frameworks image_commands running screen",
 }
 LEVEL = {name: n for n, names in enumerate(LEVELS.values()) for name in names.split()}
 
-# Where a module of each dependency may be imported.
+# Where each dependency may be imported, besides pydantic; the demo shows frameworks.
 ONLY_IN = {
     "jinja2": {"prompting"},
+    "openai": {"frameworks"},
     "packaging": {"packages"},
     "pytest": set(LEVELS["testing"].split()),
-    "rich": {"cli", "demo"},
-    "typer": {"cli"},
+    "rich": {"screen"},
+    "typer": {"cli", "flags", "image_commands", "running"},
 }
 
 CORE = {p.stem: p for p in sorted((ROOT / "kern_tools").glob("[!_]*.py"))}
@@ -69,7 +71,8 @@ def statements(node: ast.AST, *, types: bool) -> Iterator[ast.AST]:
             yield from statements(child, types=types)
 
 
-def imports(path: Path, package: str, *, types: bool = True) -> set[str]:
+@cache
+def imports(path: Path, package: str, *, types: bool = True) -> frozenset[str]:
     """Return the full names that a module imports, at any depth of the file."""
     found: set[str] = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -79,14 +82,14 @@ def imports(path: Path, package: str, *, types: bool = True) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             home = resolve_name("." * node.level + (node.module or ""), package)
             found |= {f"{home}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def siblings(name: str, *, types: bool = True) -> set[str]:
     """Return what a module of the core imports from the core."""
     found = imports(CORE[name], "kern_tools", types=types)
     inner = {n.split(".")[1] for n in found if n.startswith("kern_tools.")}
-    return inner - {"adapters", "data", "prompts"}
+    return inner - {"adapters", "data", "prompts", "__version__"}
 
 
 def adapters_of(path: Path, package: str) -> set[str]:

@@ -15,6 +15,7 @@ FORMS = {
         {"text/html": "<style>p{}</style><tr><td>a</td><td>1&lt;2</td></tr><p>b"},
         "a\t1<2\nb",
     ),
+    "html, unclosed": ({"text/html": "a<SCRIPT>b<script>c"}, "a"),
     "html, broken": ({"text/html": "a < b <p x<br>c"}, "a < b <p x\nc"),
     "latex": ({"text/latex": "$x$"}, "$x$"),
     "svg": ({"image/svg+xml": "<svg/>"}, "<svg/>"),

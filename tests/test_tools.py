@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from kern_tools import Budget, ConfigError, Sandbox, SandboxClosed
 from kern_tools.excerpt import fenced
-from kern_tools.reply import Reply
+from kern_tools.reply import Reply, result_of_artifact
 from kern_tools.tools import (
     TOOL_ALIASES,
     TOOL_SETS,
@@ -26,12 +27,11 @@ PNG = base64.b64decode(
     "AAAASUVORK5CYII="
 )
 GIF = b"GIF89a\x05\x00\x04\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00;"
-WEBP = b"RIFF\x16\x00\x00\x00WEBPVP8L\x0a\x00\x00\x00\x2f\x06\x00\x02\x00" + bytes(5)
-WEBP_WIDE = b"RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00" + bytes(4)
-WEBP_WIDE += b"\x06\x00\x00\x08\x00\x00"
+RIFF = b"RIFF\x16\x00\x00\x00WEBP"
+WEBP = RIFF + b"VP8L\x0a\x00\x00\x00\x2f\x06\x00\x02\x00" + bytes(5)
+WEBP_WIDE = RIFF + b"VP8X\x0a\x00\x00\x00" + bytes(4) + b"\x06\x00\x00\x08\x00\x00"
 WEBP_MOVING = WEBP_WIDE[:20] + b"\x02" + WEBP_WIDE[21:]
-WEBP_LOSSY = b"RIFF\x16\x00\x00\x00WEBPVP8 \x0a\x00\x00\x00" + bytes(6)
-WEBP_LOSSY += b"\x07\x00\x09\x00"
+WEBP_LOSSY = RIFF + b"VP8 \x0a\x00\x00\x00" + bytes(6) + b"\x07\x00\x09\x00"
 BIG = "print('0123456789' * 10_000)"
 
 
@@ -225,6 +225,32 @@ def test_what_was_cut_can_be_read(clean: Sandbox) -> None:
     assert call(clean, "list_files").text == "ok, 0 files"
     page = call(clean, "read_file", path=".kern/out-c-7.txt", limit=1)
     assert page.text.startswith("ok, line 1 of 4 in .kern/out-c-7.txt\n")
+
+
+def test_a_chart_can_be_read_by_the_name_in_the_reply(clean: Sandbox) -> None:
+    """It is a file for later calls and tools, and in no listing."""
+    code = f"class Chart:\n    def _repr_png_(self): return {PNG!r}\nChart()"
+    reply = call(clean, "run_code", code=code)
+    assert reply.text.endswith("image 1: image/png 3x2, saved as .kern/img-c-7-1.png")
+    assert call(clean, "list_files").text == "ok, 0 files"
+    read = call(clean, "read_file", path=".kern/img-c-7-1.png")
+    assert read.images == reply.images
+    again = call(clean, "run_code", code="open('.kern/img-c-7-1.png', 'rb').read()")
+    assert again.result is not None
+    assert again.result.results[0].text == repr(PNG)
+
+
+def test_an_artifact_is_bounded_and_the_result_is_whole() -> None:
+    """What a checkpoint stores is small, states it, and reads back as a result."""
+    with Sandbox(budget=Budget(artifact_chars=1000)) as sandbox:
+        reply = call(sandbox, "run_code", code=BIG)
+    assert reply.result is not None
+    assert len(reply.result.stdout) == 100_001
+    stored = result_of_artifact(json.loads(json.dumps(reply.artifact)))
+    assert stored is not None
+    assert stored == reply.stored
+    assert stored.stdout == reply.result.stdout[:1000]
+    assert (stored.truncated, stored.stdout_bytes) == (True, 100_001)
 
 
 @pytest.mark.parametrize(

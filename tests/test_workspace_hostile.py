@@ -213,6 +213,21 @@ def test_a_name_swapped_for_a_link_never_leads_outside(
     assert secret.read_bytes() == SECRET
 
 
+@pytest.mark.parametrize("operation", READS.values(), ids=READS)
+def test_a_name_swapped_for_a_pipe_is_never_an_empty_file(
+    workspace: Workspace, operation: Operation
+) -> None:
+    """While a name flips between a file and a pipe, it reads whole or is refused."""
+    name = workspace.root / "name"
+    with flipping(
+        swap_in(name, lambda fresh: fresh.write_bytes(b"harmless")),
+        swap_in(name, os.mkfifo),
+    ):
+        for _ in range(ROUNDS):
+            with suppress(WorkspaceError):
+                assert operation(workspace, "name") == b"harmless"
+
+
 @pytest.mark.parametrize("operation", FILES.values(), ids=FILES)
 def test_a_directory_swapped_for_a_link_never_leads_outside(
     workspace: Workspace,

@@ -30,18 +30,16 @@ def workspace() -> Iterator[Workspace]:
 def nest(top: Path, depth: int, *, beside: bool) -> None:
     """Make directories in each other, deeper than a path can say."""
     held = os.open(top, os.O_RDONLY)
-    for level in range(depth):
-        if beside:
-            for name in ("s", "z"):
-                os.mkdir(name, dir_fd=held)
-                inner = os.open(f"{name}/f", os.O_CREAT | os.O_WRONLY, dir_fd=held)
-                os.close(inner)
-        name = f"m{level}"
-        os.mkdir(name, dir_fd=held)
-        below = os.open(name, os.O_RDONLY, dir_fd=held)
+    for _ in range(depth):
+        # Whichever order a file system lists them in, one is walked after the depth.
+        for name in ("before", "deeper", "after") if beside else ("deeper",):
+            os.mkdir(name, dir_fd=held)
+            if beside:
+                file = os.open(f"{name}/f", os.O_CREAT | os.O_WRONLY, dir_fd=held)
+                os.close(file)
+        below = os.open("deeper", os.O_RDONLY, dir_fd=held)
         os.close(held)
         held = below
-    os.close(os.open("deepest", os.O_CREAT | os.O_WRONLY, dir_fd=held))
     os.close(held)
 
 
@@ -203,18 +201,32 @@ def test_a_deep_tree_is_walked_with_few_descriptors(workspace: Workspace) -> Non
     root = os.open(workspace.root, os.O_RDONLY)
     before = most = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     found = 0
-    with closing(Walk(root)) as walk:
+    with closing(Walk(root, limit=10_000)) as walk:
         for _, _, entries, _ in walk:
             found += len(entries)
             most = max(most, len(os.listdir("/proc/self/fd")))  # noqa: PTH208
     os.close(root)
-    assert found == 601
+    assert found == 900
     assert most - before <= 12
     files = workspace.list_files()
-    assert (files.total, files.complete) == (601, True)
+    assert (files.total, files.complete) == (900, True)
     deepest = max(files, key=lambda file: len(file.path))
     assert len(deepest.path) > 1024
     assert workspace.read_file(deepest.path) == b""
+
+
+@pytest.mark.parametrize("limit", range(9))
+def test_a_walk_ends_however_much_there_is(workspace: Workspace, limit: int) -> None:
+    """Of more entries than the limit, that many are looked at, and this is told."""
+    for path in ("a/x", "a/b/y", "c/d/z"):
+        workspace.write_file(path, "1")
+    root = os.open(workspace.root, os.O_RDONLY)
+    with closing(Walk(root, limit=limit)) as walk:
+        found = [entry.name for _, _, entries, _ in walk for entry in entries]
+        assert walk.complete is (limit >= 7)
+    os.close(root)
+    assert len(found) <= min(limit, 3)
+    assert sorted(found) == ["x", "y", "z"] or limit < 7
 
 
 def test_a_tree_too_deep_for_any_path_is_told(workspace: Workspace) -> None:

@@ -1,14 +1,18 @@
 """LangChain and LangGraph: tools, agents, checkpoints."""
 
+# The framework leaves type parameters of its own open.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import pytest
-from langchain.agents import create_agent
+from langchain import agents
 from langchain_core.messages import (
     AIMessage,
     ToolCall,
@@ -66,6 +70,11 @@ def model(server: ScriptedServer, **options: Any) -> ChatOpenAI:
     """Point LangChain's OpenAI model at the scripted server."""
     key = SecretStr("none")
     return ChatOpenAI(base_url=server.url, api_key=key, model="scripted", **options)
+
+
+def agent_of(llm: ChatOpenAI, tools: list[BaseTool], **options: Any) -> Any:
+    """Build LangChain's agent; its many type parameters are not our subject."""
+    return agents.create_agent(llm, tools, **options)
 
 
 def tool_messages(state: dict[str, Any]) -> list[ToolMessage]:
@@ -220,7 +229,7 @@ def test_an_agent_reads_what_ran_and_goes_on(
     ]
     with ScriptedServer([calls, "done"]) as server:
         llm = model(server, use_responses_api=responses, streaming=streaming)
-        agent = create_agent(llm, as_tools(sandbox))
+        agent = agent_of(llm, as_tools(sandbox))
         state = agent.invoke(GO)
     good, slow, bad = tool_messages(state)
     assert state["messages"][-1].text == "done"
@@ -239,7 +248,7 @@ async def test_an_async_agent_does_the_same(sandbox: Sandbox) -> None:
         "done",
     ]
     with ScriptedServer(script) as server:
-        agent = create_agent(model(server), as_tools(sandbox))
+        agent = agent_of(model(server), as_tools(sandbox))
         state = await agent.ainvoke(GO)
     assert [m.name for m in tool_messages(state)] == ["write_file", "run_code"]
     last = result_of(tool_messages(state)[-1])
@@ -252,7 +261,7 @@ def test_results_travel_through_every_stream_mode(sandbox: Sandbox, mode: Any) -
     """Whatever a graph streams, the message in it has its artifact."""
     script: list[Step] = [ScriptedCall("run_code", {"code": "print(6 * 7)"}), "done"]
     with ScriptedServer(script) as server:
-        agent = create_agent(model(server), as_tools(sandbox))
+        agent = agent_of(model(server), as_tools(sandbox))
         stream = agent.stream(GO, stream_mode=mode)
         found = [m for event in stream for m in _messages_in(event)]
     assert {r.stdout for m in found if (r := result_of(m)) is not None} == {"42\n"}
@@ -263,10 +272,9 @@ def _messages_in(event: Any) -> Iterator[ToolMessage]:
     if isinstance(event, ToolMessage):
         yield event
     elif isinstance(event, dict):
-        for value in event.values():
-            yield from _messages_in(value)
+        yield from _messages_in(list(event.values()))
     elif isinstance(event, list | tuple):
-        for value in event:
+        for value in cast("Iterable[Any]", event):
             yield from _messages_in(value)
 
 
@@ -276,7 +284,7 @@ def test_results_survive_a_checkpoint(sandbox: Sandbox) -> None:
     config: Any = {"configurable": {"thread_id": "t1"}}
     with ScriptedServer(script) as server:
         saver = InMemorySaver()
-        agent = create_agent(model(server), as_tools(sandbox), checkpointer=saver)
+        agent = agent_of(model(server), as_tools(sandbox), checkpointer=saver)
         state = agent.invoke(GO, config)
         state = agent.invoke(GO, config)
     (message,) = tool_messages(state)
@@ -316,7 +324,7 @@ async def test_cancelling_an_agent_ends_the_box_of_its_call(
 ) -> None:
     """What holds for a call holds for a call inside a graph."""
     with ScriptedServer([ScriptedCall("run_code", {"code": WAITS})]) as server:
-        agent = create_agent(model(server), as_tools(patient))
+        agent = agent_of(model(server), as_tools(patient))
         run = agent.ainvoke(GO)
         task = asyncio.ensure_future(run)
         assert await asyncio.to_thread(gate.wait) == b"running"

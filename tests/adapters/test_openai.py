@@ -1,5 +1,9 @@
 """Plain OpenAI calls, with the real client on a scripted server."""
 
+# The framework leaves type parameters of its own open.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import asyncio
@@ -126,6 +130,25 @@ def test_a_custom_tool_takes_code_as_free_text(
     assert reply.result.stdout == "a\n{}\n42\n"
     kinds = [tool["type"] for tool in server.requests[0].body["tools"]]
     assert kinds == ["custom", "function", "function", "function"]
+
+
+@pytest.mark.parametrize("way", ["chat", "responses"])
+def test_code_that_was_cut_off_does_not_run(
+    tools: OpenAITools, sandbox: Sandbox, way: str
+) -> None:
+    """Free text has no closing brace that would show it: half a script might run."""
+    code = "open('half', 'w').close()"
+    custom = {"name": "run_code", "input": code}
+    call = {"id": "a", "type": "custom", "custom": custom}
+    message = {"role": "assistant", "tool_calls": [call]}
+    item = {"type": "custom_tool_call", "call_id": "a", **custom}
+    turns: dict[str, Any] = {
+        "chat": {"choices": [{"finish_reason": "length", "message": message}]},
+        "responses": {"status": "incomplete", "output": [item]},
+    }
+    (reply,) = tools.answer(turns[way])
+    assert (reply.error, "cut" in reply.text) == ("bad_arguments", True)
+    assert sandbox.list_files() == []
 
 
 def test_a_custom_call_in_chat_is_answered(tools: OpenAITools) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.debian import program
+
 from .layers import busybox_layer, node_layer
 from .registry import Registry
 from .trickle import SlowRegistry
@@ -14,7 +16,8 @@ from .trickle import SlowRegistry
 
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """Give a running registry that holds nothing yet."""
+    """Give a running registry that holds nothing yet, and kern what it pulls with."""
+    program("curl", package="curl")
     with Registry(tmp_path_factory.mktemp("registry")) as running:
         yield running
 

@@ -50,7 +50,7 @@ PYTHON = (
     Case(name="no final newline", code="print('hi', end='')"),
     Case(name="both streams", code="import sys\nprint(1)\nprint(2, file=sys.stderr)"),
     Case(name="unicode", code="print('héllo 🙂 你好')"),
-    Case(name="invalid utf-8", code="import os\nos.write(1, b'a\\xff\\xfeb\\n');"),
+    Case(name="invalid utf-8", code="import os\nos.write(1, b'a\\xff\\xfeb\\n')\nNone"),
     Case(name="nul bytes", code="print('a\\0b')"),
     Case(name="ansi", code="print('\\x1b[31mred\\x1b[0m')"),
     Case(name="carriage return", code="print('a\\rb\\r\\nc')"),

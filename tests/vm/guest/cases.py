@@ -14,6 +14,7 @@ from typing import Any
 
 from kern_tools import ExecutionResult, Sandbox
 from kern_tools.host import host_report
+from kern_tools.host_image import host_reference
 
 IMAGE = os.environ["IMAGE"]
 BUSYBOX = "localhost/guest/busybox:1"
@@ -54,6 +55,13 @@ for child in children:
 """
 
 
+def take_for_host_image() -> None:
+    """Give the image that this root was made from the name of the host's own."""
+    subprocess.run(
+        ["kern", "tag", IMAGE, host_reference()], check=True, capture_output=True
+    )
+
+
 def kern_alone() -> dict[str, Any]:
     """Run a box that outgrows its memory with `kern` itself; give its verdict bytes."""
     read_end, write_end = os.pipe()
@@ -84,9 +92,7 @@ def kern_alone() -> dict[str, Any]:
 
 def boxes(**options: Any) -> Sandbox:
     """Return a sandbox whose boxes start only if their caps bind."""
-    return Sandbox(
-        **{"image": IMAGE, "memory_mb": CAP_MB, "require_limits": True, **options}
-    )
+    return Sandbox(memory_mb=CAP_MB, require_limits=True, **options)
 
 
 def cell(code: str, language: str = "python", **options: Any) -> ExecutionResult:
@@ -135,10 +141,9 @@ def tell(name: str, run: Callable[[], ExecutionResult]) -> None:
     print(json.dumps({"case": name, **run().model_dump(mode="json")}), flush=True)
 
 
+take_for_host_image()
 print(json.dumps({"case": "kern_alone", **kern_alone()}), flush=True)
-print(
-    json.dumps({"case": "host", **host_report(reference=IMAGE).to_dict()}), flush=True
-)
+print(json.dumps({"case": "host", **host_report().to_dict()}), flush=True)
 for title, source in CELLS.items():
     tell(title, partial(cell, source))
 tell("in_bash", partial(cell, GROW, "bash"))

@@ -1,0 +1,155 @@
+"""Contestants measured in turns, A B C A B C, and compared round by round.
+
+`pytest-benchmark` and `pyperf` run all rounds of one contestant before the next, so a
+machine that slows down meanwhile shows as a difference between contestants. Here each
+round has one sample of each, a ratio is taken within a round, and the median of the
+ratios is what counts.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .record import ContestantRow, FigureRow, Outcome, Spread, Unit
+
+_REST_MAX_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run of one contestant.
+
+    Attributes:
+        wall_s: From start to return.
+        cpu_s: User and system time of this process and of the children reaped.
+        counted: What the contestant counts itself, such as bytes or modules.
+    """
+
+    wall_s: float
+    cpu_s: float
+    counted: float = 0
+
+
+Round = Mapping[str, Sample]
+"""One sample of each contestant, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """What is run.
+
+    Attributes:
+        run: Does it once, and raises where it went wrong; gives the sample where it
+            was taken elsewhere, as in an interpreter of its own.
+    """
+
+    name: str
+    run: Callable[[], Sample | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of interest.
+
+    Attributes:
+        of: Takes it from one round.
+        bar: What its median may be at most; None where nothing is asked.
+    """
+
+    name: str
+    of: Callable[[Round], float]
+    bar: float | None = None
+    unit: Unit = "x"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Contestants that do comparable work.
+
+    Attributes:
+        about: How it is measured, in a sentence or two.
+        rounds: How often each contestant runs.
+        pace_s: Pause after each run, so that every contestant starts from the same
+            rest; it goes on while a process that the run left behind is being ended.
+    """
+
+    name: str
+    about: str
+    contestants: Sequence[Contestant]
+    figures: Sequence[Figure]
+    rounds: int
+    pace_s: float = 0.01
+
+
+def measure(workload: Workload, *, scale: float = 1, warm_up: int = 2) -> Outcome:
+    """Run a workload.
+
+    Args:
+        workload: What to run.
+        scale: Of its number of rounds; at least one is run.
+        warm_up: Rounds that are run first and not counted.
+
+    Returns:
+        The figures and the times.
+    """
+    count = max(round(workload.rounds * scale), 1)
+    idle = _children()
+    for _ in range(warm_up):
+        _round(workload, idle)
+    rounds = [_round(workload, idle) for _ in range(count)]
+    return Outcome(
+        name=workload.name,
+        about=workload.about,
+        rounds=count,
+        figures=[_figure_row(figure, rounds) for figure in workload.figures],
+        contestants=[_contestant_row(c.name, rounds) for c in workload.contestants],
+    )
+
+
+def _round(workload: Workload, idle: int) -> Round:
+    return {
+        contestant.name: _sample(contestant.run, workload.pace_s, idle)
+        for contestant in workload.contestants
+    }
+
+
+def _sample(run: Callable[[], Sample | None], pace_s: float, idle: int) -> Sample:
+    cpu_s, began_s = _cpu_s(), time.perf_counter()
+    taken = run()
+    wall_s = time.perf_counter() - began_s
+    time.sleep(pace_s)
+    given_up_s = began_s + wall_s + _REST_MAX_S
+    while _children() > idle and time.perf_counter() < given_up_s:
+        time.sleep(0.002)  # A child's CPU time is known once it is reaped.
+    return taken or Sample(wall_s, _cpu_s() - cpu_s)
+
+
+def _children() -> int:
+    tasks = Path("/proc/self/task").glob("*/children")
+    return sum(len(task.read_text().split()) for task in tasks)
+
+
+def _cpu_s() -> float:
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _figure_row(figure: Figure, rounds: Sequence[Round]) -> FigureRow:
+    spread = Spread.of([figure.of(each) for each in rounds])
+    return FigureRow(name=figure.name, unit=figure.unit, bar=figure.bar, spread=spread)
+
+
+def _contestant_row(name: str, rounds: Sequence[Round]) -> ContestantRow:
+    wall_ms = [round(each[name].wall_s * 1000, 4) for each in rounds]
+    cpu_ms = [round(each[name].cpu_s * 1000, 4) for each in rounds]
+    return ContestantRow(
+        name=name,
+        wall_ms=Spread.of(wall_ms),
+        cpu_ms=Spread.of(cpu_ms),
+        wall_samples_ms=wall_ms,
+        cpu_samples_ms=cpu_ms,
+    )

@@ -1,0 +1,70 @@
+"""A cell that prints far more than anyone will read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from kern_tools import Sandbox
+from kern_tools.tools import tools_of
+
+from .floor import KernAlone, drain
+from .harness import Contestant, Figure, Sample, Workload
+
+TOTAL_BYTES = 64 << 20
+CODE = """\
+text = ("x" * 63 + "\\n") * 1024
+for _ in range(1024):
+    print(text, end="")
+"""
+
+
+@contextmanager
+def flood() -> Generator[Workload]:
+    """Compare a tool call, print to reply, with reading the same box to nowhere."""
+    with Sandbox() as sandbox:
+        floor = KernAlone(sandbox.config, sandbox.workspace.root, CODE)
+        (tool,) = tools_of(sandbox, "run_code")
+
+        def drained() -> None:
+            assert floor.run(drain) == TOTAL_BYTES
+
+        def ours() -> None:
+            reply = tool.call({"code": CODE})
+            assert reply.result is not None
+            assert reply.result.stdout_bytes == TOTAL_BYTES, reply.text
+
+        yield Workload(
+            name="64 MiB of output",
+            about="A `run_code` tool call, print to reply, against the same box whose"
+            " output is read and dropped. The peak is that of an interpreter of its"
+            " own over what it held before the call.",
+            contestants=[
+                Contestant("drained", drained),
+                Contestant("ours", ours),
+                Contestant("peak", _peak),
+            ],
+            figures=[
+                Figure(
+                    "64 MiB printed, to the reply / drained",
+                    lambda r: r["ours"].wall_s / r["drained"].wall_s,
+                    bar=1.3,
+                ),
+                Figure(
+                    "its host memory, peak / `max_output_bytes`",
+                    lambda r: r["peak"].counted / sandbox.config.max_output_bytes,
+                    bar=4,
+                ),
+            ],
+            rounds=12,
+        )
+
+
+def _peak() -> Sample:
+    """Measure in a new interpreter, where no earlier call left memory to reuse."""
+    argv = [sys.executable, "-m", "tests.bench.peak"]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=True)
+    wall_s, cpu_s, peak_bytes = map(float, done.stdout.split())
+    return Sample(wall_s, cpu_s, peak_bytes)

@@ -1,0 +1,89 @@
+"""A record as tables, printed and put into README.md.
+
+    python -m tests.bench.table
+
+writes the kept record between the markers of README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from .record import KEPT, ContestantRow, FigureRow, Record
+
+BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
+_ROOT = Path(__file__).parents[2]
+
+
+def tables(record: Record) -> str:
+    """Show the figures against their bars, then every contestant's times."""
+    figures = [_figure(row) for each in record.outcomes for row in each.figures]
+    times = [
+        (each.name, *_times(row))
+        for each in record.outcomes
+        for row in each.contestants
+    ]
+    machine = ", ".join(f"{name} {fact}" for name, fact in record.machine.items())
+    before, after = record.load
+    return "\n".join(
+        [
+            *_table(("figure", "median", "95 %", "at most", ""), figures),
+            "",
+            *_table(("workload", "of", "wall ms", "95 %", "CPU ms"), times),
+            "",
+            f"Measured by `make bench` on {record.began[:10]}: {machine}. The load was"
+            f" {before:g} before and {after:g} after.",
+        ]
+    )
+
+
+def placed(page: str, text: str) -> str:
+    """Put text between the markers of a page, in place of what is there.
+
+    Raises:
+        ValueError: The page does not have each marker once, in order.
+    """
+    head, begin, rest = page.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end or BEGIN in tail or END in head + tail:
+        raise ValueError(f"the page needs one {BEGIN!r} and, after it, one {END!r}")
+    return f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}"
+
+
+def _figure(row: FigureRow) -> tuple[str, ...]:
+    bar = "" if row.bar is None else _number(row.bar, row)
+    verdict = "**over**" if row.is_over else ""
+    median, p95 = _number(row.spread.median, row), _number(row.spread.p95, row)
+    return row.name, median, p95, bar, verdict
+
+
+def _number(value: float, row: FigureRow) -> str:
+    if row.unit == "":
+        return f"{value:g}"
+    return f"{value:.2f}{row.unit if row.unit == 'x' else f' {row.unit}'}"
+
+
+def _times(row: ContestantRow) -> tuple[str, ...]:
+    times = (row.wall_ms.median, row.wall_ms.p95, row.cpu_ms.median)
+    return row.name, *(f"{ms:,.2f}" for ms in times)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    aligned = ["---", *("--:" if name.strip() else "---" for name in head[1:])]
+    return [f"| {' | '.join(row)} |" for row in (head, aligned, *rows)]
+
+
+def main() -> None:
+    """Write the tables of a record into a page."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.table")
+    parser.add_argument("--record", type=Path, default=KEPT)
+    parser.add_argument("--page", type=Path, default=_ROOT / "README.md")
+    given = parser.parse_args()
+    page = given.page.read_text("utf-8")
+    given.page.write_text(placed(page, tables(Record.read(given.record))), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
