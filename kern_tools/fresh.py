@@ -111,12 +111,13 @@ class FreshBoxes:
         return ready
 
     def _take_spare(self, call: Call) -> Box | None:
+        """Take a box that is ready; one that is still built could be stuck."""
         if call.timeout_s > self._timeout_s:
             return None
-        for box in sorted(self._spares, key=lambda box: not box.ready):
-            self._spares.remove(box)
-            _warm.discard(box)
-            if not box.ended:
+        for box in self._spares:
+            if box.ready and not box.ended:
+                self._spares.remove(box)
+                _warm.discard(box)
                 return box
         return None
 

@@ -287,7 +287,7 @@ def run_code(code: str, language: str = "python", **options: Any) -> ExecutionRe
     Raises:
         ConfigError: An option cannot be used.
     """
-    sandbox = Sandbox(**options)
+    sandbox = Sandbox(**{"prewarm": 0, **options})
     try:
         sandbox.open()
     except SandboxError as error:
@@ -302,7 +302,7 @@ async def arun_code(
     """Do as `run_code`, without blocking the event loop."""
     import asyncio
 
-    sandbox = Sandbox(**options)
+    sandbox = Sandbox(**{"prewarm": 0, **options})
     try:
         await asyncio.to_thread(sandbox.open)
     except SandboxError as error:
