@@ -53,7 +53,8 @@ CASES = (
     Case(
         "analysis",
         "exit 0",
-        f"""{_READ}\
+        f"""\
+{_READ}\
 print(len(weather), "days in Seattle; by year, mm of rain and degrees a day:")
 by_year = weather.groupby(weather.date.dt.year)
 print(by_year[["precipitation", "temp_max", "temp_min"]].mean().round(1))
@@ -63,9 +64,9 @@ print(by_year[["precipitation", "temp_max", "temp_min"]].mean().round(1))
     Case(
         "chart",
         "exit 0",
-        f"""{_READ}
+        f"""\
 import matplotlib.pyplot as plt
-
+{_READ}\
 by_month = weather.groupby(weather.date.dt.month).precipitation.mean()
 figure, axes = plt.subplots()
 axes.set(title="Rain in Seattle, 2012 to 2015", xlabel="month", ylabel="mm a day")
@@ -73,7 +74,18 @@ bars = axes.bar(by_month.index, by_month)
 """,
         {},
     ),
-    Case("exception", "exit 1", f'{_READ}print(weather["humidity"].mean())\n', {}),
+    Case(
+        "exception",
+        "exit 1",
+        f"""\
+import csv
+
+with open("{DATA}") as file:
+    days = list(csv.DictReader(file))
+print(max(float(day["humidity"]) for day in days))
+""",
+        {},
+    ),
     Case(
         "timeout",
         FaultType.TIMEOUT,
@@ -221,6 +233,8 @@ def problems_of(case: Case, carried: Mapping[str, Carried]) -> Iterator[str]:
 
 def _steady(one: Carried) -> tuple[str, str, int]:
     text = re.sub(r"\b[\d,]+ ms\b", "N ms", one.text)
+    # LlamaIndex passes no id of the call on, and what is kept is named for the id.
+    text = re.sub(r"(\.kern/[a-z]+-)[\w-]+?(?=[-.])", r"\1ID", text)
     return one.verdict, text, one.images
 
 

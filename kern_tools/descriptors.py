@@ -10,11 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from .faults import WorkspaceError
+from .faults import SandboxClosed, WorkspaceError
 
 _COMMON = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _COMMON
@@ -117,9 +118,46 @@ def open_directory(parent: int, name: Name) -> int:
         return os.open(name, _DIRECTORY, dir_fd=parent)
 
 
-def open_root(path: os.PathLike[str]) -> int:
-    """Open the workspace itself; its own path is the developer's and may hold links."""
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+class HeldDirectory:
+    """The workspace itself, lent to threads while another may close it."""
+
+    def __init__(self, path: os.PathLike[str]) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be lent any more."""
+        return self._descriptor < 0
+
+    @contextmanager
+    def lent(self) -> Generator[int]:
+        """Lend a descriptor that stays good until the end of the block.
+
+        Raises:
+            SandboxClosed: The directory was given up before.
+        """
+        with self._lock:
+            if self.closed:
+                raise SandboxClosed(
+                    f"the workspace {os.fspath(self._path)!r} is closed: open a new one"
+                )
+            descriptor = os.dup(self._descriptor)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def give_up(self) -> int | None:
+        """Lend nothing any more.
+
+        Returns:
+            The descriptor, now the caller's to close; None the second time.
+        """
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, -1
+        return None if descriptor < 0 else descriptor
 
 
 def entry_mode(parent: int, name: Name) -> os.stat_result:

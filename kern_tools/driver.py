@@ -27,12 +27,14 @@ import marshal
 import posix
 import sys
 
-import _signal  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from types import FrameType
     from typing import Any
+else:
+    import _signal
 
 CO_COROUTINE = 0x80
 ALLOW_TOP_LEVEL_AWAIT = 0x2000
@@ -343,8 +345,8 @@ def run_script() -> int:
 
 def become() -> None:
     """Become the command, so that the verdict on this process speaks of it."""
-    for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGURG, _signal.SIGINT):
-        _signal.signal(number, _signal.SIG_DFL)
+    for signum in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGURG, _signal.SIGINT):
+        _signal.signal(signum, _signal.SIG_DFL)
     argv = REQUEST["argv"]
     if REQUEST["code"] is not None:
         argv = [*argv, script_path(REQUEST["code"])]

@@ -10,29 +10,27 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
+    import posix
+    import signal as _signal
+    import sys
     from types import FrameType
     from typing import Any
-
-    import _signal  # type: ignore[import-not-found]
 
     from .driver import (
         CONTROL,
         OUT,
-        REQUEST,
         SETTING,
-        _socket,
         become,
         flush,
         guarded,
         is_cell,
         new_main,
         own,
-        posix,
         run_cell,
         run_script,
         send,
         show_open_figures,
-        sys,
         take_call,
         take_streams,
     )

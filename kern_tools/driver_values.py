@@ -15,9 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    def send(kind: bytes, payload: bytes = b"") -> None: ...  # noqa: D103
-    def own(name: str) -> Any: ...  # noqa: D103
-    def report() -> None: ...  # noqa: D103
+    def send(kind: bytes, payload: bytes = b"") -> None: ...
+    def own(name: str) -> Any: ...
+    def report() -> None: ...
 
 
 MAX_VALUES = 256
@@ -81,7 +81,8 @@ def made(value: object, name: str) -> Any:
     except Exception:
         report()
         return None
-    return form[0] if isinstance(form, tuple) else form  # without its metadata
+    is_pair = type(form) is tuple
+    return form[0] if is_pair else form  # without its metadata
 
 
 def as_bytes(mime: str, content: Any) -> bytes:

@@ -24,9 +24,7 @@ def fence_for(text: str) -> str:
 
 def fenced(text: str, fence: str | None = None) -> str:
     """Put `text` between two fence lines; a missing final newline is added."""
-    fence = fence or fence_for(text)
-    newline = "" if text.endswith("\n") or not text else "\n"
-    return f"{fence}\n{text}{newline}{fence}"
+    return "".join(_fenced(text, fence or fence_for(text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,12 @@ class Passage:
 
     def whole(self) -> str:
         """Give the heading and the text between fences."""
+        return "".join(self.pieces())
+
+    def pieces(self) -> tuple[str, ...]:
+        """Give what `whole()` joins, to be joined with more: the text may be large."""
         heading = f"{self.name} ({self.origin})" if self.origin else self.name
-        return f"{heading}:\n{fenced(self.text)}"
+        return f"{heading}:\n", *_fenced(self.text, fence_for(self.text))
 
     def need(self, room: int) -> int:
         """Give the length of `whole()`, or any number over `room` where it is more."""
@@ -121,6 +123,11 @@ def arrange(
 def fits(passages: Sequence[Passage], room: int) -> bool:
     """Tell whether all passages fit uncut."""
     return sum(passage.need(room) + 1 for passage in passages) <= room
+
+
+def _fenced(text: str, fence: str) -> tuple[str, str, str]:
+    newline = "" if text.endswith("\n") or not text else "\n"
+    return f"{fence}\n", text, f"{newline}{fence}"
 
 
 def _beyond(marks: re.Pattern[str], shortest: str, text: str) -> int:

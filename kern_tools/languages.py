@@ -20,7 +20,7 @@ _NODE_FROM_FILE = (
 )
 
 
-def code_work(code: str, language: str) -> Work:
+def code_work(code: object, language: str) -> Work:
     """Give the work of running `code`.
 
     Raises:
@@ -47,7 +47,7 @@ def code_work(code: str, language: str) -> Work:
     return Work(language=language, argv=(language,), code=code)
 
 
-def command_work(argv: Sequence[str]) -> Work:
+def command_work(argv: Sequence[object]) -> Work:
     """Give the work of running one command.
 
     Raises:
@@ -59,11 +59,13 @@ def command_work(argv: Sequence[str]) -> Work:
             " ['sh', '-c', 'a shell line']",
             option="argv",
         )
+    words: list[str] = []
     for word in argv:
         if not isinstance(word, str):
             raise ConfigError(f"argv holds {word!r}, which is not a str", option="argv")
         _check_text("argv", word)
-    return Work(language="command", argv=tuple(argv))
+        words.append(word)
+    return Work(language="command", argv=tuple(words))
 
 
 def _check_text(option: str, text: str) -> None:

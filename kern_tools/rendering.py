@@ -102,7 +102,8 @@ def _compose(
     room -= _taken(bottom)
     kept_in = None
     if spill is not None and not fits(passages, room):
-        kept_in = spill("\n".join(passage.whole() for passage in passages) + "\n")
+        pieces = (piece for each in passages for piece in (*each.pieces(), "\n"))
+        kept_in = spill("".join(pieces))
     shown = arrange(passages, room, kept_in and shown_name(kept_in))
     return "\n".join([*top, *(block for block in shown if block), *bottom])
 

@@ -411,7 +411,7 @@ class SandboxContract(Contract):
 
 def processes_with(word: str) -> list[int]:
     """Give the pids whose command line holds `word`."""
-    found = []
+    found: list[int] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -431,7 +431,7 @@ def kern_processes(sandbox: Sandbox) -> list[int]:
 def box_processes(sandbox: Sandbox) -> list[int]:
     """Give the pids of everything that runs in the sandbox's boxes."""
     root = sandbox.workspace.root.stat()
-    found = []
+    found: list[int] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -446,7 +446,7 @@ def box_processes(sandbox: Sandbox) -> list[int]:
 
 def named_processes() -> list[int]:
     """Give the pids of the processes that a call named, its children included."""
-    found = []
+    found: list[int] = []
     for entry in Path("/proc").glob("[0-9]*/comm"):
         try:
             if entry.read_text() == f"{NAME}\n":

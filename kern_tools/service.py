@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -213,5 +214,5 @@ class Service:
                 self.call.take(kind, payload)
         frames.close()
 
-    def _after(self, delay_s: float, step: partial[None]) -> None:
+    def _after(self, delay_s: float, step: Callable[[], None]) -> None:
         self._timers.append(self._box.after(delay_s, step))

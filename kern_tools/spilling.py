@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 
-from .descriptors import make_directory, open_directory
+from .descriptors import entry_mode, make_directory, open_directory
 from .names import PRIVATE_DIR
 from .removal import remove_entry
 from .writing import replace_file
 
 KEPT_FILES = 20
 """How many outputs, and how many images, stay."""
+_PIECE_CHARS = 1 << 16
 _LOOKED_AT = 1000
 _ID_LIMIT = 64
 _ATTEMPTS = 5
@@ -38,7 +41,10 @@ def write_spill(root: int, call_id: str, text: str) -> str:
         OSError: It cannot be written.
     """
     own = f"out-{plain_id(call_id)}."
-    content = text.encode("utf-8", "backslashreplace")
+    # Encoded as a whole, a large text would be in memory once more.
+    starts = range(0, len(text), _PIECE_CHARS)
+    pieces = (text[at : at + _PIECE_CHARS] for at in starts)
+    content = (piece.encode("utf-8", "backslashreplace") for piece in pieces)
     return _write(root, f"{own}txt", content, kind=_SPILL, own=own)
 
 
@@ -76,15 +82,17 @@ def plain_id(call_id: str) -> str:
 
 
 def _write(
-    root: int, name: str, content: bytes, *, kind: re.Pattern[str], own: str
+    root: int,
+    name: str,
+    content: bytes | Iterable[bytes],
+    *,
+    kind: re.Pattern[str],
+    own: str,
 ) -> str:
     directory = _private_directory(root)
     try:
-        try:
-            replace_file(directory, name, content)
-        except IsADirectoryError:
-            remove_entry(directory, name)
-            replace_file(directory, name, content)
+        _make_way(directory, name)
+        replace_file(directory, name, content)
         _let_old_go(directory, kind, own)
     finally:
         os.close(directory)
@@ -103,6 +111,13 @@ def _private_directory(root: int) -> int:
             with suppress(FileNotFoundError):
                 remove_entry(root, PRIVATE_DIR)
     return open_directory(root, PRIVATE_DIR)
+
+
+def _make_way(directory: int, name: str) -> None:
+    """Remove a directory of that name; a file there will be replaced."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(entry_mode(directory, name).st_mode):
+            remove_entry(directory, name)
 
 
 def _let_old_go(directory: int, kind: re.Pattern[str], own: str) -> None:

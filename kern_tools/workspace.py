@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from .descriptors import (
+    HeldDirectory,
     Request,
     directory_at,
     explained,
     open_regular,
     read_at,
 )
-from .lending import HeldDirectory
 from .listing import (
     Files,
     Scan,
@@ -101,8 +101,6 @@ class Workspace:
         finally:
             os.close(descriptor)
 
-    # Reading
-
     def read_file(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """Read a whole file.
 
@@ -178,8 +176,6 @@ class Workspace:
         finally:
             os.close(descriptor)
 
-    # Writing
-
     def write_file(self, path: str, data: str | bytes) -> None:
         """Write a file, making the directories above it.
 
@@ -239,8 +235,6 @@ class Workspace:
         """
         with explained("keep an image of", call_id), self._directory.lent() as root:
             return write_image(root, call_id, number, mime, data)
-
-    # Looking
 
     def list_files(self, path: str = "", *, limit: int | None = None) -> Files:
         """List the regular files below a directory, sorted by path.

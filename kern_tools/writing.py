@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 
 from .descriptors import Name, Request, entry_mode, unlock
@@ -53,7 +54,7 @@ def existing_file(parent: int, name: Name, request: Request) -> os.stat_result |
 def replace_file(
     parent: int,
     name: Name,
-    content: bytes,
+    content: bytes | Iterable[bytes],
     *,
     like: os.stat_result | None = None,
     mode: int = 0o666,
@@ -63,7 +64,7 @@ def replace_file(
     Args:
         parent: Descriptor of the directory.
         name: The name in it.
-        content: All of the file.
+        content: All of the file, whole or in pieces.
         like: Status of a file whose permissions and owner to take.
         mode: Permissions of a file that is new, before the umask.
 
@@ -74,7 +75,8 @@ def replace_file(
     descriptor = _create(parent, temporary, mode)
     try:
         try:
-            _write_all(descriptor, content)
+            for piece in [content] if isinstance(content, bytes) else content:
+                _write_all(descriptor, piece)
             if like is not None:
                 _take_after(descriptor, like)
         finally:

@@ -9,14 +9,16 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from kern_tools import ExecutionResult, Sandbox, __version__
 from kern_tools.adapters import openai
+from kern_tools.cli import app
 from kern_tools.doctor import findings
 from kern_tools.host import HostReport, host_report
 from kern_tools.host_image import host_reference
@@ -27,32 +29,50 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "kern-tools"
 FAULT, UNUSABLE, USAGE = 120, 121, 2
 ESCAPE = "\x1b"
 
-CHART = (
-    "import base64\n"
-    "class Chart:\n"
-    "    def _repr_png_(self):\n"
-    "        return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAA'\n"
-    "                                'CklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==')\n"
-    "for _ in range(6): display(Chart())\n"
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAA"
+    "CklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 )
+CHARTS = f"""\
+import base64
+class Chart:
+    def _repr_png_(self): return base64.b64decode("{PIXEL}")
+for _ in range(6): display(Chart())
+"""
 
 
-def kern_tools(
-    *words: str | Path, stdin: str = "", env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def kern_tools(*words: str | Path, stdin: str = "", **env: str) -> Done:
     """Run the installed program to its end."""
-    return subprocess.run(
+    done = subprocess.run(
         [PROGRAM, *words],
         input=stdin,
         capture_output=True,
         text=True,
-        env={**os.environ, **(env or {})},
+        env={**os.environ, **env},
     )
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
-def run(code: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+def invoke(*words: str | Path, stdin: str = "", **env: str) -> Done:
+    """Run a command in this process, which is quicker."""
+    done = CliRunner().invoke(
+        app, [*map(str, words)], input=stdin, env=env, catch_exceptions=False
+    )
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
+def run(code: str, *words: str | Path) -> Done:
     """Run `code` from stdin."""
-    return kern_tools("run", "-", *words, stdin=code)
+    return invoke("run", "-", *words, stdin=code)
 
 
 def result_of(code: str, *words: str | Path) -> ExecutionResult:
@@ -105,7 +125,7 @@ def on_a_terminal(*words: str) -> str:
 
 def test_help_names_every_command() -> None:
     """Whoever types `--help` finds all there is."""
-    shown = kern_tools("--help").stdout
+    shown = invoke("--help").stdout
     commands = ("doctor", "image", "run", "tools", "prompt", "demo")
     assert all(re.search(rf"^  {name} ", shown, re.M) for name in commands)
 
@@ -120,8 +140,8 @@ def test_help_names_every_command() -> None:
 )
 def test_each_command_has_plain_help(words: list[str]) -> None:
     """Help is text that a pipe can take: no colours, no drawing."""
-    done = kern_tools(*words, "--help")
-    assert done.returncode == 0
+    done = invoke(*words, "--help")
+    assert done.exit_code == 0
     assert done.stdout.isascii()
     assert ESCAPE not in done.stdout
 
@@ -149,8 +169,8 @@ def test_the_version_is_printed() -> None:
 )
 def test_a_wrong_command_line_is_told_apart(words: list[str]) -> None:
     """It exits with 2, prints nothing on stdout and shows no traceback."""
-    done = kern_tools(*words)
-    assert (done.returncode, done.stdout) == (USAGE, "")
+    done = invoke(*words)
+    assert (done.exit_code, done.stdout) == (USAGE, "")
     assert "Traceback" not in done.stderr
 
 
@@ -174,8 +194,8 @@ def test_an_error_of_the_house_is_one_line(
 ) -> None:
     """What stands in the way is said on stderr, without a traceback."""
     save = ["--save", str(tmp_path)] if words == ["demo"] else []
-    done = kern_tools(*words, *save, env=env)
-    assert (done.returncode, done.stdout) == (UNUSABLE, "")
+    done = kern_tools(*words, *save, **env)
+    assert (done.exit_code, done.stdout) == (UNUSABLE, "")
     assert re.fullmatch(r"error: .+\n", done.stderr)
 
 
@@ -190,28 +210,28 @@ def test_doctor_gives_the_host_report_as_json() -> None:
     ours = host_report(refresh=True).to_dict()
     executable = "python_executable"  # of the script's own first line
     assert {**told, executable: ""} == {**ours, executable: ""}
-    assert done.returncode == (0 if ours["ok"] else 1)
+    assert done.exit_code == (0 if ours["ok"] else 1)
 
 
 def test_doctor_fails_where_boxes_do_not_start() -> None:
     """A script can ask by the exit code alone, and reads what to do in the JSON."""
-    done = kern_tools("doctor", "--json", env={"KERN_BIN": "/nowhere/kern"})
+    done = invoke("doctor", "--json", KERN_BIN="/nowhere/kern")
     told = json.loads(done.stdout)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert (told["ok"], told["problem_code"]) == (False, "no_kern")
     assert told["remedies"]["kern"] == told["problem"]
 
 
 def test_doctor_looks_for_another_image() -> None:
     """The image that is asked for is the one reported on."""
-    done = kern_tools("doctor", "--json", "--image", "localhost/none:1")
+    done = invoke("doctor", "--json", "--image", "localhost/none:1")
     told = json.loads(done.stdout)
     assert (told["image"], told["image_present"]) == ("localhost/none:1", False)
 
 
 def test_doctor_is_plain_in_a_pipe() -> None:
     """Each finding is one line, whatever its length, without colours or frames."""
-    done = kern_tools("doctor", env={"COLUMNS": "20"})
+    done = invoke("doctor", COLUMNS="20")
     assert ESCAPE not in done.stdout
     assert done.stdout.isascii()
     found = findings(host_report())
@@ -268,14 +288,14 @@ def test_caps_that_do_not_bind_are_said_plainly() -> None:
 
 def test_build_prints_the_reference_alone() -> None:
     """`IMAGE=$(kern-tools image build)` works."""
-    done = kern_tools("image", "build")
-    assert done.returncode == 0
+    done = invoke("image", "build")
+    assert done.exit_code == 0
     assert image_info(done.stdout.removesuffix("\n")) is not None
 
 
 def test_build_adds_packages() -> None:
     """Names with commas are distributions of this environment."""
-    reference = kern_tools("image", "build", "--packages", "mdurl").stdout.strip()
+    reference = invoke("image", "build", "--packages", "mdurl").stdout.strip()
     info = image_info(reference)
     assert info is not None
     assert info["labels"]["dev.kern-tools.packages"].startswith("mdurl==")
@@ -284,15 +304,15 @@ def test_build_adds_packages() -> None:
 def test_images_are_built_shown_and_removed(tmp_path: Path) -> None:
     """Where kern keeps no images yet, one comes, is listed, and goes."""
     empty = {"XDG_CACHE_HOME": str(tmp_path)}
-    built = kern_tools("image", "build", env=empty)
+    built = kern_tools("image", "build", **empty)
     assert built.stdout == f"{host_reference()}\n"
     assert "building" in built.stderr
-    shown = json.loads(kern_tools("image", "show", "--json", env=empty).stdout)
+    shown = json.loads(kern_tools("image", "show", "--json", **empty).stdout)
     assert [image["reference"] for image in shown] == [host_reference()]
-    assert host_reference() in kern_tools("image", "show", env=empty).stdout
-    removed = kern_tools("image", "remove", "--all", env=empty)
+    assert host_reference() in kern_tools("image", "show", **empty).stdout
+    removed = kern_tools("image", "remove", "--all", **empty)
     assert removed.stdout == f"removed {host_reference()}\n"
-    assert kern_tools("image", "show", "--json", env=empty).stdout == "[]\n"
+    assert kern_tools("image", "show", "--json", **empty).stdout == "[]\n"
 
 
 # -- run
@@ -301,7 +321,7 @@ def test_images_are_built_shown_and_removed(tmp_path: Path) -> None:
 def test_run_prints_what_a_model_reads() -> None:
     """The verdict, then the fenced output, and no more."""
     done = run("print(6 * 7)")
-    assert done.returncode == 0
+    assert done.exit_code == 0
     assert re.fullmatch(r"ok, exit 0, [\d,]+ ms\nstdout:\n```\n42\n```\n", done.stdout)
 
 
@@ -318,7 +338,7 @@ def test_run_prints_what_a_model_reads() -> None:
 )
 def test_a_failure_keeps_the_codes_own_exit_code(code: str, exit_code: int) -> None:
     """What is higher than 119 is capped, so that it cannot be taken for a fault."""
-    assert run(code).returncode == exit_code
+    assert run(code).exit_code == exit_code
 
 
 @pytest.mark.parametrize(
@@ -333,14 +353,14 @@ def test_a_failure_keeps_the_codes_own_exit_code(code: str, exit_code: int) -> N
 def test_a_fault_has_an_exit_code_of_its_own(code: str, words: list[str]) -> None:
     """A script tells the sandbox's act from the code's failure."""
     done = run(code, *words)
-    assert done.returncode == FAULT
+    assert done.exit_code == FAULT
     assert done.stdout.startswith("fault: ")
 
 
 def test_code_that_cannot_be_run_is_told_apart() -> None:
     """It is answered as a model would be, and nothing was run."""
     done = run("#" * (2 << 20))
-    assert done.returncode == UNUSABLE
+    assert done.exit_code == UNUSABLE
     assert done.stdout.startswith("bad arguments: ")
 
 
@@ -352,7 +372,7 @@ def test_json_is_the_result() -> None:
 
 def test_the_exit_code_is_the_same_with_json() -> None:
     """How the outcome is printed changes nothing about it."""
-    assert run("while True: pass", "--timeout-s", "1", "--json").returncode == FAULT
+    assert run("while True: pass", "--timeout-s", "1", "--json").exit_code == FAULT
 
 
 @pytest.mark.parametrize(
@@ -370,7 +390,7 @@ def test_the_ending_says_the_language(
     """A script runs as what it is."""
     file = tmp_path / name
     file.write_text(code)
-    done = kern_tools("run", file)
+    done = invoke("run", file)
     assert f"```\n{printed}\n```" in done.stdout
 
 
@@ -378,7 +398,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     """Bytes that are not UTF-8 are no code."""
     file = tmp_path / "a.py"
     file.write_bytes(b"print('\xff')")
-    assert kern_tools("run", file).returncode == USAGE
+    assert invoke("run", file).exit_code == USAGE
 
 
 def test_what_a_program_prints_cannot_steer_the_terminal() -> None:
@@ -392,8 +412,8 @@ def test_what_a_program_prints_cannot_steer_the_terminal() -> None:
 def test_charts_are_saved_also_those_over_the_budget(tmp_path: Path) -> None:
     """A reply has four at most; all are kept where they are asked for."""
     folder = tmp_path / "new" / "charts"
-    done = run(CHART, "--save", folder)
-    assert done.returncode == 0
+    done = run(CHARTS, "--save", folder)
+    assert done.exit_code == 0
     names = sorted(path.name for path in folder.iterdir())
     assert names == [f"chart-{number}.png" for number in range(1, 7)]
     assert (folder / names[0]).read_bytes().startswith(b"\x89PNG")
@@ -424,7 +444,7 @@ def test_a_variable_comes_from_the_environment() -> None:
     """A secret need not stand on a command line."""
     code = "import os; print(os.environ['CANARY'], os.environ['PLAIN'])"
     words = ("run", "-", "--json", "--env", "CANARY", "--env", "PLAIN=a=b")
-    done = kern_tools(*words, stdin=code, env={"CANARY": "tweet"})
+    done = invoke(*words, stdin=code, CANARY="tweet")
     assert json.loads(done.stdout)["stdout"] == "tweet a=b\n"
 
 
@@ -438,7 +458,7 @@ def test_a_variable_comes_from_the_environment() -> None:
 def test_tools_are_those_of_the_adapter(form: str, own: str, strict: bool) -> None:
     """What is printed is what the OpenAI adapter passes as `tools=`."""
     flag = "--strict" if strict else "--no-strict"
-    done = kern_tools("tools", "--format", form, flag)
+    done = invoke("tools", "--format", form, flag)
     with Sandbox() as sandbox:
         assert json.loads(done.stdout) == getattr(
             openai.as_tools(sandbox, strict=strict), own
@@ -447,7 +467,7 @@ def test_tools_are_those_of_the_adapter(form: str, own: str, strict: bool) -> No
 
 def test_tools_have_a_neutral_form() -> None:
     """Name, description and schema, of the tools that are named."""
-    done = kern_tools("tools", "--format", "json-schema", "--tools", "code")
+    done = invoke("tools", "--format", "json-schema", "--tools", "code")
     with Sandbox() as sandbox:
         (tool,) = tools_of(sandbox, "code")
         assert json.loads(done.stdout) == [
@@ -461,7 +481,7 @@ def test_tools_have_a_neutral_form() -> None:
 
 def test_prompt_says_what_a_sandbox_with_these_options_says() -> None:
     """The system prompt, then each tool's description."""
-    done = kern_tools("prompt", "--timeout-s", "9", "--memory-mb", "99")
+    done = invoke("prompt", "--timeout-s", "9", "--memory-mb", "99")
     with Sandbox(timeout_s=9, memory_mb=99) as sandbox:
         told = [sandbox.system_prompt(), *(t.description for t in tools_of(sandbox))]
     assert done.stdout.startswith(told[0])

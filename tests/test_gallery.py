@@ -83,7 +83,8 @@ def test_what_a_provider_would_refuse_is_left_out_by_name(
 
 def test_an_image_over_the_budget_is_saved_and_not_shown() -> None:
     """It can still be used by the code of a later call."""
-    gallery = hang([shown(png(filler=2048))], Budget(image_bytes=2048), lambda *_: "a")
+    values = [shown(png(filler=2048))]
+    gallery = hang(values, Budget(image_bytes=2048), lambda number, image: "a")
     (line,) = gallery.lines
     assert line.startswith("image 1: image/png 640x480, saved as a, left out: its ")
     assert line.endswith(" are over the 2 KiB an image may have")

@@ -35,9 +35,9 @@ LEVELS = {
     " package_image packages rootfs",
     "files": "descriptors listing removal spilling walking workspace workspace_cap"
     " writing",
-    "boxes": "box call capture conduct dispatch driver driver_modes driver_values engine"
-    " frames fresh languages launch opened outcome processes service session streams"
-    " verdict waiting",
+    "boxes": "box call capture conduct dispatch driver driver_modes driver_values"
+    " engine frames fresh languages launch opened outcome processes service session"
+    " streams verdict waiting",
     "reading": "excerpt facts gallery pages pagetext prompting rendering shown visuals",
     "sandboxes": "sandbox",
     "tools": "aliases arguments argwords code_tools codetext file_tools jsontext schema"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 from kern_tools.sandbox_contract import SandboxContract
 
 
@@ -12,16 +15,16 @@ class TestFresh(SandboxContract):
 class TestCold(SandboxContract):
     """No box is started before its call."""
 
-    options = {"prewarm": 0}
+    options: ClassVar[Mapping[str, Any]] = {"prewarm": 0}
 
 
 class TestResident(SandboxContract):
     """One box, a new interpreter for every call."""
 
-    options = {"mode": "resident"}
+    options: ClassVar[Mapping[str, Any]] = {"mode": "resident"}
 
 
 class TestKernel(SandboxContract):
     """One interpreter for all calls."""
 
-    options = {"mode": "kernel"}
+    options: ClassVar[Mapping[str, Any]] = {"mode": "kernel"}

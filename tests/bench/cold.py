@@ -16,7 +16,7 @@ CODE = "print(1)"
 @contextmanager
 def cold_call() -> Generator[Workload]:
     """Compare `run_code` with the bare box."""
-    with Sandbox() as sandbox:
+    with Sandbox(prewarm=0) as sandbox:
         floor = KernAlone(sandbox.config, sandbox.workspace.root, CODE)
 
         def kern_alone() -> None:
@@ -29,7 +29,8 @@ def cold_call() -> Generator[Workload]:
         yield Workload(
             name="cold call",
             about="`run_code('print(1)')`, each in a new box, against `kern box ..."
-            " python3 -I -S -c 'print(1)'` with the same flags.",
+            " python3 -I -S -c 'print(1)'` with the same flags. A call returns once its"
+            " box is gone, kern alone once it has ended.",
             contestants=[Contestant("kern", kern_alone), Contestant("ours", ours)],
             figures=[
                 Figure(

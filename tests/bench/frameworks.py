@@ -87,7 +87,7 @@ def answer_by_hand(message: dict[str, Any]) -> list[dict[str, Any]]:
 @contextmanager
 def adapters() -> Generator[Workload]:
     """Compare tools of ours with no-op tools, framework by framework."""
-    with Sandbox() as sandbox:
+    with Sandbox(prewarm=0) as sandbox:
         tool = prepared(sandbox)
         contestants = {
             "core, dict": lambda: tool.call(_ARGUMENTS, call_id=_ID),

@@ -8,15 +8,12 @@ ratios is what counts.
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from .record import ContestantRow, FigureRow, Outcome, Spread, Unit
-
-_REST_MAX_S = 1.0
+from .usage import children, rest, used_cpu_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ def measure(workload: Workload, *, scale: float = 1, warm_up: int = 2) -> Outcom
         The figures and the times.
     """
     count = max(round(workload.rounds * scale), 1)
-    idle = _children()
+    idle = children()
     for _ in range(warm_up):
         _round(workload, idle)
     rounds = [_round(workload, idle) for _ in range(count)]
@@ -118,24 +115,11 @@ def _round(workload: Workload, idle: int) -> Round:
 
 
 def _sample(run: Callable[[], Sample | None], pace_s: float, idle: int) -> Sample:
-    cpu_s, began_s = _cpu_s(), time.perf_counter()
+    cpu_s, began_s = used_cpu_s(), time.perf_counter()
     taken = run()
     wall_s = time.perf_counter() - began_s
-    time.sleep(pace_s)
-    given_up_s = began_s + wall_s + _REST_MAX_S
-    while _children() > idle and time.perf_counter() < given_up_s:
-        time.sleep(0.002)  # A child's CPU time is known once it is reaped.
-    return taken or Sample(wall_s, _cpu_s() - cpu_s)
-
-
-def _children() -> int:
-    tasks = Path("/proc/self/task").glob("*/children")
-    return sum(len(task.read_text().split()) for task in tasks)
-
-
-def _cpu_s() -> float:
-    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    watching_s = rest(pace_s, idle)
+    return taken or Sample(wall_s, used_cpu_s() - cpu_s - watching_s)
 
 
 def _figure_row(figure: Figure, rounds: Sequence[Round]) -> FigureRow:

@@ -24,7 +24,7 @@ for _ in range(1024):
 @contextmanager
 def flood() -> Generator[Workload]:
     """Compare a tool call, print to reply, with reading the same box to nowhere."""
-    with Sandbox() as sandbox:
+    with Sandbox(prewarm=0) as sandbox:
         floor = KernAlone(sandbox.config, sandbox.workspace.root, CODE)
         (tool,) = tools_of(sandbox, "run_code")
 

@@ -23,7 +23,7 @@ def status_bytes(name: str) -> int:
 
 def main() -> None:
     """Warm up with a small call, then measure a large one."""
-    with Sandbox() as sandbox:
+    with Sandbox(prewarm=0) as sandbox:
         (tool,) = tools_of(sandbox, "run_code")
         tool.call({"code": "print('x' * 20_000)"})
         gc.collect()

@@ -18,7 +18,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def tables(record: Record) -> str:
-    """Show the figures against their bars, then every contestant's times."""
+    """Show the figures against their bars, every contestant's times, and the how."""
     figures = [_figure(row) for each in record.outcomes for row in each.figures]
     times = [
         (each.name, *_times(row))
@@ -32,6 +32,11 @@ def tables(record: Record) -> str:
             *_table(("figure", "median", "95 %", "at most", ""), figures),
             "",
             *_table(("workload", "of", "wall ms", "95 %", "CPU ms"), times),
+            "",
+            *(
+                f"- {each.name}, {each.rounds} rounds: {each.about}"
+                for each in record.outcomes
+            ),
             "",
             f"Measured by `make bench` on {record.began[:10]}: {machine}. The load was"
             f" {before:g} before and {after:g} after.",

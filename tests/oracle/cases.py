@@ -133,7 +133,8 @@ PYTHON = (
     Case(
         name="multiprocessing",
         code="import multiprocessing\ndef f(x): return x + 1\n"
-        "with multiprocessing.get_context('fork').Pool(2) as p: print(p.map(f, [1, 2]))",
+        "fork = multiprocessing.get_context('fork')\n"
+        "with fork.Pool(2) as p: print(p.map(f, [1, 2]))",
         differs=dict.fromkeys(
             ("stdout", "code_stderr", "exit_code", "success"), PICKLED
         ),

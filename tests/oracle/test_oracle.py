@@ -24,8 +24,8 @@ def reference() -> str:
 @pytest.fixture
 def sandboxes(reference: str, case: Case) -> Iterator[tuple[Sandbox, Any]]:
     """The same sandbox twice: ours and the binding's."""
-    options = {"timeout_s": 20, **case.options}
-    theirs = {"max_output_bytes": 1 << 20, **options}
+    options: dict[str, Any] = {"timeout_s": 20, **case.options}
+    theirs: dict[str, Any] = {"max_output_bytes": 1 << 20, **options}
     with ExitStack() as opened:
         ours = opened.enter_context(Sandbox(**options))
         binding = kern_sandbox.Sandbox(image=reference, pyc_cache=False, **theirs)

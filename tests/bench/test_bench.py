@@ -1,0 +1,117 @@
+"""The bench measures what it says; how fast anything is, no test asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .__main__ import WORKLOADS
+from .harness import Contestant, Figure, Round, Sample, Workload, measure
+from .record import Record, Spread
+from .table import BEGIN, END, placed, tables
+
+
+def workload(seconds: dict[str, list[float]], order: list[str]) -> Workload:
+    """Make one whose contestants take what is listed, and note who runs."""
+
+    def taking(name: str) -> Callable[[], Sample]:
+        left = iter(seconds[name])
+
+        def run() -> Sample:
+            order.append(name)
+            return Sample(next(left), 0)
+
+        return run
+
+    def ratio(r: Round) -> float:
+        return r["ours"].wall_s / r["base"].wall_s
+
+    return Workload(
+        name="made up",
+        about="No time passes.",
+        contestants=[Contestant(name, taking(name)) for name in seconds],
+        figures=[Figure("ours / base", ratio, bar=1.5)],
+        rounds=3,
+        pace_s=0,
+    )
+
+
+def record_of(*seconds: float, order: list[str] | None = None) -> Record:
+    """Make a record of rounds in which the base takes a second, and one to warm up."""
+    base = [1.0] * (len(seconds) + 1)
+    made = workload(
+        {"base": base, "ours": [9.0, *seconds]}, [] if order is None else order
+    )
+    outcome = measure(made, scale=len(seconds) / 3, warm_up=1)
+    return Record(
+        began="2026-01-02T03:04:05+00:00",
+        took_s=1,
+        machine={"CPU": "2 x Fast"},
+        load=(0.5, 1),
+        outcomes=[outcome],
+    )
+
+
+def test_contestants_take_turns() -> None:
+    """Each round has one run of each, the warm-up too."""
+    order: list[str] = []
+    record_of(1, 2, order=order)
+    assert order == ["base", "ours"] * 3
+
+
+def test_a_ratio_is_taken_within_its_round() -> None:
+    """A machine that slows down slows both; the ratio of medians would be 1 here."""
+    made = workload({"base": [1, 2, 3], "ours": [2, 3, 1]}, [])
+    (figure,) = measure(made, warm_up=0).figures
+    assert figure.spread.median == 1.5
+    assert not figure.is_over
+
+
+def test_a_spread_is_the_median_and_the_95th_percentile() -> None:
+    """One value is both."""
+    assert Spread.of([float(n) for n in range(101)]) == Spread(50, 95)
+    assert Spread.of([7.0]) == Spread(7, 7)
+
+
+def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    """What is kept is all of it, samples too."""
+    record = record_of(1, 2, 3)
+    record.write(tmp_path / "kept.json")
+    assert Record.read(tmp_path / "kept.json") == record
+    assert record.outcomes[0].contestants[1].wall_samples_ms == [1000, 2000, 3000]
+
+
+def test_the_table_names_what_is_over_its_bar() -> None:
+    """A missed bar is said, never hidden."""
+    over, within = tables(record_of(2)), tables(record_of(1))
+    assert "| ours / base | 2.00x | 2.00x | 1.50x | **over** |" in over
+    assert "| ours / base | 1.00x | 1.00x | 1.50x |  |" in within
+    assert "2026-01-02: CPU 2 x Fast" in over
+
+
+def test_the_table_takes_the_place_between_the_markers() -> None:
+    """The rest of the page stays, and writing it again changes nothing."""
+    page = placed(f"# A\n\n{BEGIN}old{END}\n\n## B\n", "new")
+    assert page == f"# A\n\n{BEGIN}\n\nnew\n\n{END}\n\n## B\n"
+    assert placed(page, "new") == page
+
+
+@pytest.mark.parametrize(
+    "page", ["", BEGIN, END, END + BEGIN, f"{BEGIN}{END}{BEGIN}{END}"]
+)
+def test_a_page_without_its_markers_is_left_alone(page: str) -> None:
+    """Better an error than a table in the wrong place."""
+    with pytest.raises(ValueError, match="needs one '<!-- bench -->'"):
+        placed(page, "new")
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_runs_and_gives_its_figures(name: str) -> None:
+    """One round of each, on real boxes; its contestants check what they get."""
+    with WORKLOADS[name]() as made:
+        outcome = measure(made, scale=0, warm_up=0)
+    assert outcome.rounds == 1
+    assert [row.name for row in outcome.figures] == [f.name for f in made.figures]
+    assert all(row.wall_ms.median > 0 for row in outcome.contestants)
