@@ -30,6 +30,7 @@ class Carrier(Protocol):
     @property
     def empty(self) -> bool:
         """Nothing is left of any box."""
+        ...
 
 
 class Dispatch:

@@ -22,6 +22,8 @@ Names that begin with `GIVEN` are put here by whoever starts the program.
 
 from __future__ import annotations
 
+# pyright: reportPrivateUsage=false
+
 import _socket
 import marshal
 import posix
@@ -221,9 +223,9 @@ def parse(source: str, name: str) -> tuple[Any, Any]:
 
 
 def ends_in_semicolon(source: str, node: Any) -> bool:
-    line = source.encode("utf-8", "surrogatepass").split(b"\n")[node.end_lineno - 1]
-    rest = line[node.end_col_offset :].lstrip()
-    return bool(rest[:1] == b";")
+    lines = source.encode("utf-8", "surrogatepass").split(b"\n")
+    line, column = int(node.end_lineno), int(node.end_col_offset)
+    return lines[line - 1][column:].lstrip()[:1] == b";"
 
 
 def evaluate(tree: Any, name: str, mode: str, scope: dict[str, Any]) -> object:

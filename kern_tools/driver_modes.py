@@ -8,6 +8,8 @@ Run by `driver`, among its names, in two modes:
 
 from __future__ import annotations
 
+# pyright: reportPrivateUsage=false
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket

@@ -77,12 +77,12 @@ def made(value: object, name: str) -> Any:
     if method is None:
         return None
     try:
-        form = method(value)
+        form: Any = method(value)
     except Exception:
         report()
         return None
-    is_pair = type(form) is tuple
-    return form[0] if is_pair else form  # without its metadata
+    with_metadata = type(form).__name__ == "tuple"
+    return form[0] if with_metadata else form
 
 
 def as_bytes(mime: str, content: Any) -> bytes:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rich import box
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 _UNLIMITED_COLUMNS = 10_000
@@ -67,9 +67,9 @@ def progress() -> Generator[Tell]:
         yield lambda line: print(line, file=sys.stderr, flush=True)
         return
     display = Progress(
-        SpinnerColumn(),
+        SpinnerColumn(table_column=Column(min_width=1)),
+        TimeElapsedColumn(table_column=Column(min_width=7)),
         TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
         console=screen,
         transient=True,
     )

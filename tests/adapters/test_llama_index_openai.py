@@ -41,7 +41,7 @@ async def test_an_agent_reads_what_ran(sandbox: Sandbox, kind: str) -> None:
     script: list[Step] = [ScriptedCall("run_code", {"code": "print(6 * 7)"}), "done"]
     with ScriptedServer(script) as server:
         agent = FunctionAgent(tools=list(as_tools(sandbox)), llm=llm(kind, server))
-        last: Any = await agent.run(user_msg="go")
+        last: Any = await agent.run(user_msg="go")  # pyright: ignore[reportDeprecated]
     (call,) = last.tool_calls
     result = result_of(call)
     assert str(last) == "done"
@@ -58,7 +58,7 @@ async def test_images_reach_a_responses_model(sandbox: Sandbox) -> None:
     with ScriptedServer(script) as server:
         model = llm("OpenAIResponses", server)
         agent = FunctionAgent(tools=list(as_tools(sandbox)), llm=model)
-        await agent.run(user_msg="go")
+        await agent.run(user_msg="go")  # pyright: ignore[reportDeprecated]
     sent = json.dumps(server.requests[1].body)
     assert sent.count("input_image") == 2
 

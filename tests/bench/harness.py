@@ -128,8 +128,8 @@ def _figure_row(figure: Figure, rounds: Sequence[Round]) -> FigureRow:
 
 
 def _contestant_row(name: str, rounds: Sequence[Round]) -> ContestantRow:
-    wall_ms = [round(each[name].wall_s * 1000, 4) for each in rounds]
-    cpu_ms = [round(each[name].cpu_s * 1000, 4) for each in rounds]
+    wall_ms = [round(each[name].wall_s * 1000, 3) for each in rounds]
+    cpu_ms = [round(each[name].cpu_s * 1000, 3) for each in rounds]
     return ContestantRow(
         name=name,
         wall_ms=Spread.of(wall_ms),

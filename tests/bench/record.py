@@ -91,7 +91,7 @@ class Record:
     def write(self, path: Path) -> None:
         """Keep it as JSON."""
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(_RECORDS.dump_json(self, indent=1) + b"\n")
+        path.write_bytes(_RECORDS.dump_json(self) + b"\n")
 
     @classmethod
     def read(cls, path: Path) -> Record:

@@ -31,8 +31,8 @@ class Case:
     code: str = ""
     argv: tuple[str, ...] = ()
     language: str = "python"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    differs: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    differs: Mapping[str, str] = field(default_factory=dict[str, str])
     raises: str | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-import kern_sandbox
+import kern_sandbox  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from kern_tools import ExecutionResult, Sandbox
