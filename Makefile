@@ -13,7 +13,7 @@ PYTHON ?= $(firstword $(shell for python in \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done))
 
-.PHONY: help setup demo test lint format bench test-vm verify clean
+.PHONY: help setup demo test lint format bench soak test-vm verify clean
 
 help:
 	@echo "make setup    the environment in $(VENV), with everything below needs"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-vm  the memory cap for real, in a virtual machine"
 	@echo "make lint     ruff, mypy --strict, pyright"
 	@echo "make bench    the figures of README.md"
+	@echo "make soak     ten thousand calls, 256 conversations; minutes"
 	@echo "make verify   everything: lint, tests, openai 2, virtual machine"
 	@echo "make clean    remove what the targets made, environments included"
 
@@ -60,6 +61,9 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(READY)
+	$(BIN)/python -m tests.soak
 
 verify:
 	.ci/run

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, ConfigDict, PrivateAttr, SkipValidation
 
+from kern_tools.events import OnOutput
 from kern_tools.extras import missing
 from kern_tools.members import member
 from kern_tools.reply import Reply, result_of_artifact
 from kern_tools.result import ExecutionResult
 from kern_tools.sandbox import Sandbox
+from kern_tools.source import Pool, Source
 from kern_tools.tools import Tool, tools_of
 
 try:
@@ -21,30 +25,36 @@ try:
 except ImportError as error:
     missing("langchain", error)
 
+_KEY = "config={'configurable': {'thread_id': ...}}"
+
 __all__ = ["KernTool", "KernToolkit", "as_tools", "result_of"]
 
 
 def as_tools(
-    sandbox: Sandbox,
+    sandbox: Sandbox | Pool,
     tools: str | Sequence[str] = ("code", "files"),
     *,
     strict: bool = True,
     images: Literal["parts", "none"] = "parts",
+    tenant: Callable[[RunnableConfig], Any] | None = None,
 ) -> list[BaseTool]:
     """Offer tools of `sandbox` to a LangChain agent.
 
     Args:
-        sandbox: Where the calls run; open for as long as the agent runs.
+        sandbox: Where the calls run; open for as long as the agent runs. Of a pool,
+            each `thread_id` of the config has a sandbox of its own.
         tools: Names of sets or of single tools.
         strict: Schemas for strict mode: all properties required, absent is null.
         images: `parts` sends images as content blocks, `none` leaves them out.
+        tenant: With a pool, given the config, tells whose the conversation is.
 
     Returns:
         One tool per name, each with native sync and async.
     """
+    source = Source(sandbox, tenant=tenant, key=_KEY)
     return [
         KernTool(tool, strict=strict, images=images == "parts")
-        for tool in tools_of(sandbox, tools)
+        for tool in tools_of(source, tools)
     ]
 
 
@@ -65,15 +75,20 @@ class KernToolkit(BaseToolkit):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    sandbox: Sandbox
+    sandbox: SkipValidation[Sandbox | Pool]
     tools: str | Sequence[str] = ("code", "files")
     strict: bool = True
     images: Literal["parts", "none"] = "parts"
+    tenant: Callable[[RunnableConfig], Any] | None = None
 
     def get_tools(self) -> list[BaseTool]:
         """Return the tools."""
         return as_tools(
-            self.sandbox, self.tools, strict=self.strict, images=self.images
+            self.sandbox,
+            self.tools,
+            strict=self.strict,
+            images=self.images,
+            tenant=self.tenant,
         )
 
 
@@ -83,6 +98,9 @@ class KernTool(BaseTool):
     Called with a tool call, it returns a `ToolMessage`: text, or blocks where there
     are images; `status="error"` on a fault and on arguments that cannot be used; the
     result as plain JSON in `artifact`. Called with a dict, it returns the content.
+
+    In a LangGraph graph, output goes to its stream `custom` while the code runs: dicts
+    with one key, `kern_tools`, that hold the fields of an `OutputEvent`.
     """
 
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
@@ -109,11 +127,29 @@ class KernTool(BaseTool):
         # goes to the tool as it is, and the tool answers.
         return (tool_input, tool_call_id), {}
 
-    def _run(self, arguments: object, call_id: str | None) -> tuple[Any, Any]:
-        return self._packed(self._tool.call(arguments, call_id=call_id), call_id)
+    # The framework gives `config` to a parameter of exactly that type.
+    def _run(
+        self, arguments: object, call_id: str | None, config: RunnableConfig
+    ) -> tuple[Any, Any]:
+        reply = self._tool.call(
+            arguments,
+            call_id=call_id,
+            conversation=_thread(config),
+            offered=config,
+            on_output=_graph_listener(),
+        )
+        return self._packed(reply, call_id)
 
-    async def _arun(self, arguments: object, call_id: str | None) -> tuple[Any, Any]:
-        reply = await self._tool.acall(arguments, call_id=call_id)
+    async def _arun(
+        self, arguments: object, call_id: str | None, config: RunnableConfig
+    ) -> tuple[Any, Any]:
+        reply = await self._tool.acall(
+            arguments,
+            call_id=call_id,
+            conversation=_thread(config),
+            offered=config,
+            on_output=_graph_listener(),
+        )
         return self._packed(reply, call_id)
 
     def _packed(self, reply: Reply, call_id: str | None) -> tuple[Any, Any]:
@@ -135,3 +171,20 @@ class KernTool(BaseTool):
             tool_call_id=call_id,
         )
         return message, reply.artifact
+
+
+def _thread(config: RunnableConfig) -> object:
+    """Give the id of the conversation, where the caller passed one."""
+    return config.get("configurable", {}).get("thread_id")
+
+
+def _graph_listener() -> OnOutput | None:
+    """Write to the custom stream of the LangGraph graph that this runs in, if any."""
+    graphs = sys.modules.get("langgraph.config")  # a graph that runs has loaded it
+    if graphs is None:
+        return None
+    try:
+        write = graphs.get_stream_writer()
+    except (KeyError, RuntimeError):  # not in a graph
+        return None
+    return lambda event: write({"kern_tools": asdict(event)})

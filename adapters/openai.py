@@ -6,12 +6,14 @@ the SDK is not imported, so that any version of it will do, and a plain server t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kern_tools.events import OnOutput
 from kern_tools.reply import Reply
 from kern_tools.sandbox import Sandbox
+from kern_tools.source import Pool, Source
 from kern_tools.tools import TOOL_ALIASES, Tool, tools_of
 from kern_tools.turn import Call, arun_turn, run_turn
 from kern_tools.wire import (
@@ -28,24 +30,28 @@ __all__ = ["Answers", "OpenAITools", "as_tools"]
 
 
 def as_tools(
-    sandbox: Sandbox,
+    sandbox: Sandbox | Pool,
     tools: str | Sequence[str] = ("code", "files"),
     *,
     strict: bool = True,
     images: Literal["parts", "none"] = "parts",
+    tenant: Callable[[Any], Any] | None = None,
 ) -> OpenAITools:
     """Offer tools of `sandbox` to a model behind the OpenAI API.
 
     Args:
-        sandbox: Where the calls run; open for as long as calls are answered.
+        sandbox: Where the calls run; open for as long as calls are answered. Of a
+            pool, each `conversation` given to `answer` has a sandbox of its own.
         tools: Names of sets or of single tools.
         strict: Ask for strict mode; False for servers that do not have it.
         images: `parts` sends images to the model, `none` leaves them out.
+        tenant: With a pool, given the conversation, tells whose it is.
 
     Returns:
         The lists to pass as `tools=`, and `answer` for what comes back.
     """
-    return OpenAITools(tuple(tools_of(sandbox, tools)), strict, images == "parts")
+    source = Source(sandbox, tenant=tenant, key="answer(..., conversation=...)")
+    return OpenAITools(tuple(tools_of(source, tools)), strict, images == "parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +104,21 @@ class OpenAITools:
             for tool, function in zip(self.tools, self.responses, strict=True)
         ]
 
-    def answer(self, turn: object) -> Answers:
+    def answer(
+        self,
+        turn: object,
+        *,
+        conversation: object = None,
+        on_output: OnOutput | None = None,
+    ) -> Answers:
         """Run the calls of one turn side by side and wait for all.
 
         Args:
             turn: A chat completion or its message, a response, or a list of calls;
                 objects of the SDK or dicts.
+            conversation: Its id, by which a pool finds its sandbox.
+            on_output: Given an `OutputEvent` for each piece that code writes, while it
+                runs, on a thread of ours; its `call_id` says which call wrote it.
 
         Returns:
             The answers; none where the model made no call.
@@ -112,17 +127,25 @@ class OpenAITools:
             TypeError: `turn` is something else, such as a stream not read yet.
             SandboxError: The sandbox is not open.
         """
-        ours, unanswered = self._sorted(turn)
+        ours, unanswered = self._sorted(turn, conversation, on_output)
         replies = run_turn([call for _, call in ours])
         return self._answers(ours, replies, unanswered)
 
-    async def aanswer(self, turn: object) -> Answers:
+    async def aanswer(
+        self,
+        turn: object,
+        *,
+        conversation: object = None,
+        on_output: OnOutput | None = None,
+    ) -> Answers:
         """Run the calls as `answer` does; cancelling ends their boxes."""
-        ours, unanswered = self._sorted(turn)
+        ours, unanswered = self._sorted(turn, conversation, on_output)
         replies = await arun_turn([call for _, call in ours])
         return self._answers(ours, replies, unanswered)
 
-    def _sorted(self, turn: object) -> tuple[list[tuple[WireCall, Call]], list[Any]]:
+    def _sorted(
+        self, turn: object, conversation: object, on_output: OnOutput | None
+    ) -> tuple[list[tuple[WireCall, Call]], list[Any]]:
         tools = {tool.name: tool for tool in self.tools}
         ours: list[tuple[WireCall, Call]] = []
         unanswered: list[Any] = []
@@ -139,7 +162,8 @@ class OpenAITools:
             seen.append(sent)
             code = wire.is_free_text and tool.name == "run_code"
             written = {"code": wire.written} if code else wire.written
-            call = Call(tool, written, wire.call_id, is_cut=code and wire.is_cut)
+            cut = code and wire.is_cut
+            call = Call(tool, written, wire.call_id, cut, on_output, conversation)
             ours.append((wire, call))
         return ours, unanswered
 

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import DEFAULT_TMPFS_MB, Budget, SandboxConfig
+    from .events import OutputEvent, ResultEvent
     from .faults import (
         ConfigError,
         FaultType,
         HostError,
         MountRefused,
+        PoolFull,
         SandboxClosed,
         SandboxError,
         SandboxFault,
         WorkspaceError,
     )
+    from .pool import SandboxPool
     from .result import ExecutionResult, FaultError, FileInfo, RichResult
     from .sandbox import Sandbox, arun_code, run_code
 
@@ -37,12 +40,16 @@ __all__ = [  # noqa: RUF022 - plain `sorted` order, which a test can hold.
     "FileInfo",
     "HostError",
     "MountRefused",
+    "OutputEvent",
+    "PoolFull",
+    "ResultEvent",
     "RichResult",
     "Sandbox",
     "SandboxClosed",
     "SandboxConfig",
     "SandboxError",
     "SandboxFault",
+    "SandboxPool",
     "WorkspaceError",
     "__version__",
     "arun_code",
@@ -51,16 +58,19 @@ __all__ = [  # noqa: RUF022 - plain `sorted` order, which a test can hold.
 
 _MODULES = {
     "config": ("Budget", "DEFAULT_TMPFS_MB", "SandboxConfig"),
+    "events": ("OutputEvent", "ResultEvent"),
     "faults": (
         "ConfigError",
         "FaultType",
         "HostError",
         "MountRefused",
+        "PoolFull",
         "SandboxClosed",
         "SandboxError",
         "SandboxFault",
         "WorkspaceError",
     ),
+    "pool": ("SandboxPool",),
     "result": ("ExecutionResult", "FaultError", "FileInfo", "RichResult"),
     "sandbox": ("Sandbox", "arun_code", "run_code"),
 }

@@ -12,7 +12,10 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         *("script", "source", "source_code", "python_code", "python", "program"),
         *("snippet", "cmd", "command", "input"),
     ),
-    "command": ("cmd", "script", "code"),
+    "command": (
+        *("cmd", "script", "code", "commands", "command_line", "shell_command"),
+        *("bash", "shell", "input"),
+    ),
     "language": ("lang",),
     "timeout_s": ("timeout", "timeout_seconds", "timeout_sec"),
     "path": (
@@ -22,6 +25,17 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "content": ("contents", "text", "data", "body", "file_text"),
     "offset": ("start", "start_line"),
     "limit": ("lines", "max_lines"),
+    "old": (
+        *("old_string", "old_str", "old_text", "oldstring", "oldtext", "old_content"),
+        *("search", "find", "original"),
+    ),
+    "new": (
+        *("new_string", "new_str", "new_text", "newstring", "newtext", "new_content"),
+        *("replace", "replacement", "replace_with"),
+    ),
+    "replace_all": ("replaceall", "all", "global", "multiple", "all_occurrences"),
+    "pattern": ("regex", "regexp", "regular_expression", "query", "search", "text"),
+    "glob": ("glob_pattern", "pattern", "globs", "query", "name", "file_pattern"),
 }
 """A property, and its other names."""
 

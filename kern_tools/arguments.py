@@ -21,6 +21,7 @@ TEXT_MAX_CHARS = 8 << 20
 """Longer argument text is refused unread; 1 MiB, every character escaped, fits."""
 
 _NAMES_TRIED = 64
+_SHELL = "bash"  # what code is where there is no property to say
 _PROPERTY_START = re.compile(r'\s*\{\s*"(\w+)"\s*:')
 
 M = TypeVar("M", bound=BaseModel)
@@ -79,6 +80,7 @@ class _Reader(Generic[M]):
         self.fields = model.model_fields
         self.code_field = code_field
         self.bare = bare and code_field is not None
+        self.language = None if "language" in self.fields else _SHELL
         self.repairs: list[str] = []
 
     def read(self, raw: object) -> M:
@@ -166,7 +168,7 @@ class _Reader(Generic[M]):
 
     def _with_code(self, values: dict[str, Any], field: str) -> dict[str, Any]:
         values = self._known_language(self._nested(values, field))
-        text, language = values.get(field), values.get("language")
+        text, language = values.get(field), values.get("language", self.language)
         if not isinstance(text, str) or self._flaw(field, text):
             return values
         if not isinstance(language, (str, type(None))):

@@ -73,7 +73,7 @@ class Box:
     @property
     def ended(self) -> bool:
         """It is gone, or on its way."""
-        return self._gone or self._killed or self.evidence.status is not None
+        return self._gone or self._killed or self.evidence.reaped
 
     @property
     def idle(self) -> bool:
@@ -89,26 +89,28 @@ class Box:
             call: Served as soon as the box is ready; a box without the driver needs it
                 now, for its streams are the box's.
         """
-        if call is not None:
-            self._service = Service(self, call)
         if self._killed:  # before it could be started
             self._gone = True
-            self._advance()
             self._dispose()
             return
         self.engine.children.add(self)
         try:
+            if call is not None:
+                self._service = Service(self, call)
             self._spawn(call)
         except OSError as error:
+            if self._service is None and call is not None:
+                call.fail(error)
             self.fail(error)
 
     def _spawn(self, call: Call | None) -> None:
+        self._notes.open()
         self._started, started = os.pipe2(os.O_CLOEXEC)
         self._alive, alive = os.pipe2(os.O_CLOEXEC)
         stdin, stdin_end, stdout = self._streams(call)
         try:
             self._kern = subprocess.Popen(
-                self.launch.argv,
+                [*_hearing(), *self.launch.argv],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=self._notes.writer,
@@ -152,16 +154,22 @@ class Box:
     def _send_driver(self, control: socket.socket) -> None:
         assert self.launch.driver is not None
         control.setblocking(False)
-        control.sendall(self.launch.driver)
+        with suppress(BrokenPipeError):  # kern has ended already: its end tells why
+            control.sendall(self.launch.driver)
         self.watch(control.fileno(), self._on_hello)
 
     # -- calls
 
     def serve(self, call: Call) -> None:
         """Take up a call now, or as soon as the driver said hello."""
-        self._service = Service(self, call)
+        try:
+            self._service = Service(self, call)
+        except OSError as error:
+            call.fail(error)
+            self.kill()
+            return
         if self.ready:
-            self._service.hand_over()
+            self._safely(self._service.hand_over)
 
     def end_service(self) -> None:
         """The call in hand is over; the box may have another."""
@@ -261,11 +269,12 @@ class Box:
     def _on_kern_end(self) -> None:
         assert self._kern is not None
         self.engine.unwatch(self._outside)
-        status = self._kern.wait()
+        status = _status_of(self._kern)
         self._notes.drain_all()
         self.evidence = replace(
             self.evidence,
             status=status,
+            reaped=True,
             started=_read_now(self._started),
             alive=self.evidence.alive + _read_now(self._alive),
         )
@@ -277,7 +286,7 @@ class Box:
         """Finish the call once its end is known, the box once both ends are seen."""
         if self._gone and self._service is not None:
             self._service.box_gone(self.evidence)
-        if self._gone and self.evidence.status is not None:
+        if self._gone and self.evidence.reaped:
             self._dispose()
 
     def notes_so_far(self) -> str:
@@ -354,6 +363,26 @@ class Box:
         if self._holds_slot:
             self._holds_slot = False
             self.engine.started()
+
+
+def _hearing() -> list[str]:
+    """Give what starts kern in a host that ignores SIGCHLD.
+
+    kern would inherit that, and lose the exit status of what it runs.
+    """
+    deaf = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
+    return ["env", "--default-signal=CHLD"] if deaf else []
+
+
+def _status_of(kern: subprocess.Popen[bytes]) -> int | None:
+    """Reap kern; None where someone else in this process did, or nobody can."""
+    try:
+        _, status = os.waitpid(kern.pid, 0)
+    except ChildProcessError:
+        kern.returncode = 0
+        return None
+    kern.returncode = os.waitstatus_to_exitcode(status)
+    return kern.returncode
 
 
 def _receive(control: socket.socket, *, trusted: bool) -> tuple[bytes, list[int]]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from .capture import Capture
 from .frames import MAX_RESULTS, MAX_RESULTS_BYTES, rich_result
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .service import Service
 
 Chunk = Callable[[bytes], None]
+Lost = Literal["names", "files"]
+"""What an earlier sandbox of the same conversation took with it; files with names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,9 @@ class Call:
         self._results_bytes = 0
 
     def begin(self) -> float:
-        """Note the start of the box; give the deadline."""
+        """Open the streams and note the start of the box; give the deadline."""
+        self.stdout.open()
+        self.stderr.open()
         self.started_s = time.monotonic()
         return self.started_s + self.timeout_s
 

@@ -22,12 +22,16 @@ class Capture:
     def __init__(
         self, cap_bytes: int, on_chunk: Callable[[bytes], None] | None = None
     ) -> None:
-        self.reader, self.writer = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self.reader, False)
+        self.reader = self.writer = -1
         self.total_bytes = 0
         self._cap = cap_bytes
         self._kept = bytearray()
         self._on_chunk = on_chunk
+
+    def open(self) -> None:
+        """Make the pipe; until then the capture holds no descriptor."""
+        self.reader, self.writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self.reader, False)
 
     def drain(self) -> bool:
         """Take what is there, up to a bound; False once every writer is gone."""
@@ -44,7 +48,7 @@ class Capture:
     def drain_all(self) -> None:
         """Take all that is there; for a stream whose writers are known to be dead."""
         before = -1
-        while before != self.total_bytes and self.reader >= 0:
+        while self.reader >= 0 and before != self.total_bytes:
             before = self.total_bytes
             if not self.drain():
                 return

@@ -19,6 +19,7 @@ from .host import host_report
 from .image import ensure_image
 from .image_commands import image_app
 from .languages import LANGUAGES
+from .prune_command import prune
 from .running import (
     EXIT_CODES,
     UNUSABLE,
@@ -46,6 +47,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(image_app, name="image")
+app.command()(prune)
 
 
 def main() -> None:

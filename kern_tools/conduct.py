@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from .backlog import Backlog
 from .call import Call, Work
+from .events import OnOutput
 from .faults import SandboxClosed, SandboxError
 from .option_table import CHECKS
 from .outcome import blocked_result, result_of_call
 from .result import ExecutionResult, FileInfo
-from .streams import Feed, OnText
+from .streams import Listeners, OnText
 from .verdict import Evidence, workspace_full
 from .workspace_cap import CapWatch, is_full
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from .opened import Opened
 
 _CALL_IDS = itertools.count(1)
+
+
+def new_call_id() -> str:
+    """Make up an id for a call."""
+    return f"c{next(_CALL_IDS)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class Request:
     call_id: str | None = None
     on_stdout: OnText | None = None
     on_stderr: OnText | None = None
+    on_output: OnOutput | None = None
+    backlog: Backlog | None = None
 
 
 class Conduct:
@@ -40,6 +47,7 @@ class Conduct:
 
     Attributes:
         call: The call, to wait for after `submit`.
+        call_id: Its id.
     """
 
     def __init__(self, opened: Opened, request: Request) -> None:
@@ -52,55 +60,86 @@ class Conduct:
         self._opened = opened
         self._before: Scan | None = None
         self._watch: CapWatch | None = None
-        self._feeds: list[Feed] = []
-        try:
-            self.call = Call(
-                request.work,
-                timeout_s=timeout_s,
-                cap_bytes=config.max_output_bytes,
-                call_id=request.call_id or f"c{next(_CALL_IDS)}",
-                on_stdout=self._feed(request.on_stdout or config.on_stdout),
-                on_stderr=self._feed(request.on_stderr or config.on_stderr),
-            )
-        except OSError as error:
-            raise _house_trouble(error) from error
+        self._submitted = self._has_turn = False
+        self.call_id = request.call_id or new_call_id()
+        self._listeners = listeners = Listeners(self.call_id)
+        listeners.add_text("stdout", request.on_stdout or config.on_stdout)
+        listeners.add_text("stderr", request.on_stderr or config.on_stderr)
+        listeners.add_output(request.on_output, config.max_output_bytes)
+        if request.backlog is not None:
+            listeners.add(request.backlog)
+        self.call = Call(
+            request.work,
+            timeout_s=timeout_s,
+            cap_bytes=config.max_output_bytes,
+            call_id=self.call_id,
+            on_stdout=listeners.ear("stdout"),
+            on_stderr=listeners.ear("stderr"),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Let go of what the call held, however it went."""
+        self._stop_watch()
+        self._listeners.stop()
+        if not self._submitted:  # else the box closes the call's streams
+            self.call.close()
+        if self._has_turn:
+            self._has_turn = False
+            self._opened.turns.pass_on()
+
+    def begin(self) -> ExecutionResult | None:
+        """Look and submit when its turn has come; give what barred the call, if any."""
+        if self._opened.config.mode != "fresh":
+            self._opened.turns.take()
+            self._has_turn = True
+        blocked = self.look()
+        if blocked is None:
+            self.submit()
+        return blocked
+
+    async def abegin(self) -> ExecutionResult | None:
+        """Do as `begin`, without blocking the event loop."""
+        import asyncio
+
+        if self._opened.config.mode != "fresh":
+            await self._opened.turns.atake()
+            self._has_turn = True
+        blocked = await asyncio.to_thread(self.look)
+        if blocked is None:
+            self.submit()
+        return blocked
 
     def look(self) -> ExecutionResult | None:
         """Look at the workspace before the call; a full one is the whole answer."""
         opened = self._opened
         most = opened.config.workspace_max_bytes
         if most is not None and is_full(opened.workspace, most):
-            self._stop()
-            self.call.close()
             return blocked_result(self.call.call_id, workspace_full(most))
         if opened.config.track_files:
-            began = time.monotonic()
             self._before = opened.workspace.scan()
-            opened.walk_s = time.monotonic() - began
         return None
-
-    @property
-    def has_threads(self) -> bool:
-        """Ending the call waits for threads of ours: callbacks, the watch."""
-        most = self._opened.config.workspace_max_bytes
-        return bool(self._feeds) or most is not None
 
     def submit(self) -> None:
         """Send the call on its way."""
+        self._submitted = True
         opened, call = self._opened, self.call
         most = opened.config.workspace_max_bytes
         if most is not None:
             full = lambda: opened.dispatch.end(call, "workspace_full")  # noqa: E731
             self._watch = CapWatch(opened.workspace, most, full)
+        self._listeners.start()
+        call.done.add_done_callback(lambda _: self._listeners.end())
         opened.dispatch.submit(call)
 
     def cancel(self) -> None:
         """End the call; its box, if there is one, is killed."""
         self._opened.dispatch.end(self.call, "cancel")
-
-    def abort(self) -> None:
-        """Let go of what the call held, after its wait was interrupted."""
-        self._stop()
 
     def conclude(self, seen: Evidence) -> ExecutionResult:
         """Put the result together.
@@ -108,10 +147,12 @@ class Conduct:
         Raises:
             SandboxClosed: The sandbox was closed during the call.
         """
-        self._stop()
+        self._stop_watch()
+        self._listeners.hear_out()
         if seen.ended_by == "close":
             raise SandboxClosed("the sandbox was closed during the call")
         opened = self._opened
+        lost, opened.lost = opened.lost, None
         if seen.limits_enforced is not None:
             opened.limits_enforced = seen.limits_enforced
         return result_of_call(
@@ -120,6 +161,7 @@ class Conduct:
             opened.config,
             files=self._changes(),
             limits_enforced=opened.limits_enforced,
+            lost=lost,
         )
 
     def _changes(self) -> list[FileInfo]:
@@ -127,26 +169,13 @@ class Conduct:
             return []
         return list(self._opened.workspace.changes(self._before))
 
-    def _feed(self, callback: OnText | None) -> Callable[[bytes], None] | None:
-        if callback is None:
-            return None
-        feed = Feed(callback)
-        self._feeds.append(feed)
-        return feed.put
-
-    def _stop(self) -> None:
+    def _stop_watch(self) -> None:
         if self._watch is not None:
             self._watch.stop()
-        for feed in self._feeds:
-            feed.close()
 
 
-def translated(error: BaseException) -> BaseException:
-    """Give the error a caller should see for what ended the wait."""
-    return _house_trouble(error) if isinstance(error, OSError) else error
-
-
-def _house_trouble(error: OSError) -> SandboxError:
+def house_trouble(error: OSError) -> SandboxError:
+    """Give the error a caller should see for what this host refused us."""
     return SandboxError(
         f"a box could not be started: {error}. If this is about open files, raise"
         " `ulimit -n` or lower max_running",

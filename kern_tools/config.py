@@ -12,7 +12,7 @@ from .mounts import Mount, check_mounts
 from .option_checks import refusal
 from .option_table import CHECKS
 from .options import FrozenMap, Options
-from .scratch import DEFAULT_TMPFS_MB, check_tmpfs
+from .scratch import DEFAULT_TMPFS_MB, TOOLCHAIN_TMPFS_MB, check_tmpfs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +53,20 @@ class SandboxConfig(Options):
     anything else an OCI reference, also by digest."""
     packages: Sequence[str] = ()
     """Installed distributions that the host image gets, with what they need."""
+    setup: str | None = None
+    """Shell line that installs what code needs, such as `pip install pandas`. It runs
+    once, as root of a box of its own with the HOST'S NETWORK, `env`, and those of
+    `mounts` whose targets it names; calls have what it put in `/opt/kern-deps` on
+    their paths, and no network from it. Kept for all sandboxes with the same line,
+    image and `env`. The line is no place for a secret: write `$NAME` and use `env`."""
+    setup_timeout_s: float = 600
+    """Limit in seconds for `setup`, when the sandbox opens."""
+    deps_readonly: bool = True
+    """Code cannot change what `setup` installed; False gives this sandbox a copy of its
+    own, which it can."""
+    toolchain: bool = False
+    """Give Go, npm, cargo and the like what they need: a HOME that is kept from call to
+    call, out of sight of listings, and `TOOLCHAIN_TMPFS_MB` at /tmp."""
     workspace: str | os.PathLike[str] | None = None
     """Host directory that is kept after close; None makes one and removes it."""
     workspace_max_bytes: int | None = None
@@ -171,7 +185,11 @@ class SandboxConfig(Options):
         self._keep("mounts", FrozenMap(given))
         hardened = self.security_profile is not None
         scratch = check_tmpfs(
-            self.tmpfs, memory_mb=self.memory_mb, mounts=binds, hardened=hardened
+            self.tmpfs,
+            memory_mb=self.memory_mb,
+            mounts=binds,
+            hardened=hardened,
+            default_mb=TOOLCHAIN_TMPFS_MB if self.toolchain else DEFAULT_TMPFS_MB,
         )
         self._keep("scratch", FrozenMap(scratch))
         if self.tmpfs is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
@@ -48,6 +49,13 @@ class Dispatch:
         self._running: set[Call] = set()
         self._closed = False
         self._emptied: Future[None] | None = None
+        self._unfinished: set[Call] = set()
+        self._quiet_since_s = time.monotonic()
+
+    @property
+    def quiet_since_s(self) -> float | None:
+        """When the last call ended, by `time.monotonic()`; None while there is one."""
+        return None if self._unfinished else self._quiet_since_s
 
     def submit(self, call: Call) -> None:
         """Run the call when its turn comes; `call.done` tells."""
@@ -59,6 +67,8 @@ class Dispatch:
             self._waiting.append(call)
             self._start_next()
 
+        self._unfinished.add(call)
+        call.done.add_done_callback(lambda _: self._note_end(call))
         self._engine.post(queue)
 
     def end(self, call: Call, why: EndedBy) -> None:
@@ -104,6 +114,10 @@ class Dispatch:
             self._running.add(call)
             call.done.add_done_callback(lambda _, c=call: self._post_end(c))  # type: ignore[misc]
             self._carrier.begin(call)
+
+    def _note_end(self, call: Call) -> None:
+        self._quiet_since_s = time.monotonic()
+        self._unfinished.discard(call)
 
     def _post_end(self, call: Call) -> None:
         def over() -> None:

@@ -33,7 +33,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from types import FrameType
+    from types import FrameType, TracebackType
     from typing import Any
 else:
     import _signal
@@ -57,6 +57,8 @@ def connect() -> _socket.socket:
 
 
 def send(kind: bytes, payload: bytes = b"") -> None:
+    if posix.getpid() != OWNER[0]:  # a fork of the code's: it has no say
+        return
     OUT[0].sendall(kind + len(payload).to_bytes(4, "little") + payload)
 
 
@@ -93,6 +95,15 @@ def on_deadline(signum: int, frame: FrameType | None) -> None:
 
 
 # Making the process look like a script's
+
+
+def reset_signals() -> None:
+    """Undo what the host's own mask and ignored signals have handed down."""
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
+    for number in range(1, 32):
+        ignored = _signal.getsignal(number) == _signal.SIG_IGN
+        if ignored and number not in (_signal.SIGPIPE, _signal.SIGXFSZ):
+            _signal.signal(number, _signal.SIG_DFL)
 
 
 def own(name: str) -> Any:
@@ -173,8 +184,8 @@ def new_main() -> dict[str, Any]:
     main.__dict__["__builtins__"] = BUILTINS
     sys.modules["__main__"] = main
     sys.argv[:] = [""]
-    given: list[str] = globals()["GIVEN_PATH"]  # PYTHONPATH, where the box has one
-    path = [SETTING["folder"], *given, *sys.path]
+    given = SETTING["env"].get("PYTHONPATH", "").split(":")
+    path = [SETTING["folder"], *given, *SETTING["path"], *sys.path]
     sys.path[:] = [p for n, p in enumerate(path) if p and p not in path[:n]]
     return main.__dict__
 
@@ -223,7 +234,8 @@ def parse(source: str, name: str) -> tuple[Any, Any]:
 
 
 def ends_in_semicolon(source: str, node: Any) -> bool:
-    lines = source.encode("utf-8", "surrogatepass").split(b"\n")
+    text = source.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
+    lines = text.encode("utf-8", "surrogatepass").split(b"\n")
     line, column = int(node.end_lineno), int(node.end_col_offset)
     return lines[line - 1][column:].lstrip()[:1] == b";"
 
@@ -246,7 +258,9 @@ def event_loop() -> Any:
 
 def run_cell(scope: dict[str, Any]) -> int:
     """Run one cell; give the exit code that a script with this text would have."""
-    source = REQUEST["code"]
+    source: str = REQUEST["code"]
+    if source[:1] == "\ufeff":  # what editors put first says only how it is encoded
+        source = source[1:]
     name = name_cell(source)
     try:
         tree, value = parse(source, name)
@@ -270,18 +284,24 @@ def exit_code_of(error: SystemExit) -> int:
     if error.code is None:
         return 0
     if isinstance(error.code, int):
-        return error.code & 0xFF
-    print(error.code, file=sys.stderr)
+        fits = -(1 << 63) <= error.code < 1 << 63
+        return error.code & 0xFF if fits else 255
+    guarded(lambda: print(error.code, file=sys.stderr))
     return 1
 
 
 def report() -> None:
     """Print the running exception without the driver's own frames."""
-    kind, error, trace = sys.exc_info()
+    kind, error, _ = sys.exc_info()
     assert kind is not None
     assert error is not None
-    while trace is not None and trace.tb_frame.f_globals.get("__name__") in OWN_NAMES:
-        trace = trace.tb_next
+    chained: BaseException | None = error
+    for _ in range(100):
+        if chained is None:
+            break
+        chained.__traceback__ = without_ours(chained.__traceback__)
+        chained = chained.__cause__ or chained.__context__
+    trace = error.__traceback__
     if sys.excepthook is not sys.__excepthook__:
         sys.excepthook(kind, error, trace)
         return
@@ -292,6 +312,12 @@ def report() -> None:
         own("traceback").print_exception(kind, error, trace)
     except BaseException:  # the code replaced one of them, or broke sys.stderr
         sys.__excepthook__(kind, error, trace)
+
+
+def without_ours(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_globals.get("__name__") in OWN_NAMES:
+        trace = trace.tb_next
+    return trace
 
 
 def guarded(step: Any) -> int:
@@ -339,7 +365,14 @@ def run_script() -> int:
     for step in (close_threads, run_exit_functions):
         guarded(step)
     flush()
+    end_fork(code)
     return code
+
+
+def end_fork(code: int) -> None:
+    """End here what the code forked off and let run on to the cell's end."""
+    if posix.getpid() != OWNER[0]:
+        posix._exit(code)
 
 
 # Other languages and commands
@@ -413,6 +446,8 @@ SHOWING: dict[str, Any] = {}
 REQUEST: dict[str, Any] = {}
 SOURCES: dict[str, str] = {}
 LOOP: list[Any] = []
+reset_signals()
+OWNER = [posix.getpid()]
 CONTROL = connect()
 OUT: list[Any] = [CONTROL]
 _signal.signal(_signal.SIGURG, on_deadline)

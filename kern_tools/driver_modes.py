@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from .driver import (
         CONTROL,
         OUT,
+        OWNER,
         SETTING,
         become,
+        end_fork,
         flush,
         guarded,
         is_cell,
@@ -117,6 +119,7 @@ def on_orphan(signum: int, frame: FrameType | None) -> None:
 def run_as_child(handles: list[int]) -> None:
     """Be the call: a session of its own, without the control socket."""
     posix.setsid()
+    OWNER[0] = posix.getpid()
     set_dumpable(True)
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
@@ -167,6 +170,7 @@ def run_kept_cell(scope: dict[str, Any]) -> int:
     _signal.signal(_signal.SIGINT, on_interrupt)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
     flush()
+    end_fork(code)
     return code
 
 
@@ -182,6 +186,7 @@ def run_child() -> int:
     flush()
     pid = posix.fork()
     if pid == 0:
+        OWNER[0] = posix.getpid()
         become()
     ended = status = 0
     while ended != pid:

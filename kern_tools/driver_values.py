@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 MAX_VALUES = 256
+MAX_TEXT_BYTES = 1 << 20
 MAX_VALUE_BYTES = 16 << 20
 MAX_ALL_BYTES = 32 << 20
 METHODS = (
@@ -38,12 +39,12 @@ SENT = {"values": 0, "bytes": 0}
 
 
 def show(value: object, raw: bool) -> None:
-    """Send one value, or say that it went over the bounds."""
-    forms: Any = value if raw else forms_of(value)
+    """Send one value in every form that fits, or say that none did."""
+    forms: Any = value if raw and isinstance(value, dict) else forms_of(value)
     payload = b""
     for mime, content in forms.items():
-        data = as_bytes(str(mime), content)
-        if len(payload) + len(data) <= MAX_VALUE_BYTES:
+        data = encoded(str(mime), content)
+        if data is not None and len(payload) + len(data) <= MAX_VALUE_BYTES:
             payload += b"%s\0%d\0" % (str(mime).encode(), len(data)) + data
     SENT["values"] += 1
     SENT["bytes"] += len(payload)
@@ -51,6 +52,18 @@ def show(value: object, raw: bool) -> None:
         send(b"r", payload)
     elif SENT["values"] <= 1 << 16:
         send(b"o")
+
+
+def encoded(mime: str, content: Any) -> bytes | None:
+    """Give one form as it travels; one that cannot be made is reported."""
+    try:
+        data = as_bytes(mime, content)
+    except Exception:
+        report()
+        return None
+    if mime == "text/plain" and len(data) > MAX_TEXT_BYTES:
+        return data[:MAX_TEXT_BYTES] + "\u2026".encode()
+    return data
 
 
 def forms_of(value: object) -> dict[str, Any]:
@@ -62,7 +75,9 @@ def forms_of(value: object) -> dict[str, Any]:
     kind = type(value)
     if isinstance(value, type) or kind.__module__ == "builtins":
         return forms
-    forms.update(made(value, "_repr_mimebundle_") or {})
+    bundle = made(value, "_repr_mimebundle_")
+    if isinstance(bundle, dict):
+        forms.update(bundle)
     for name, mime in METHODS:
         if mime not in forms:
             form = made(value, name)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal, Self
+
+from .toolsets import tool_names
 
 if TYPE_CHECKING:
     from .config import SandboxConfig
     from .image import ImageRef
 
-TOOLS = ("run_code", "read_file", "write_file", "list_files")
+TOOLS = tool_names()
 HOST_LANGUAGES = ("python", "bash", "sh")
 LANGUAGES = (*HOST_LANGUAGES, "node")
 
@@ -78,6 +80,7 @@ class SandboxFacts:
         *,
         limits_enforced: bool | None = None,
         tools: Sequence[str] = TOOLS,
+        installed: Sequence[tuple[str, str]] = (),
     ) -> Self:
         """Read the facts off a sandbox that is open.
 
@@ -86,13 +89,14 @@ class SandboxFacts:
             image: The image its boxes are made of.
             limits_enforced: What kern last said about the caps.
             tools: The names of the tools offered.
+            installed: Name and version of what `setup` installed.
         """
         return cls(
             mode=config.mode,
             image=config.image,
             host_python=image.host_python,
             python_version=platform.python_version() if image.host_python else None,
-            packages=_versions(tuple(config.packages)),
+            packages=(*_versions(tuple(config.packages)), *installed),
             languages=HOST_LANGUAGES if image.host_python else LANGUAGES,
             timeout_s=config.timeout_s,
             timeout_max_s=config.timeout_max_s or config.timeout_s,
@@ -109,6 +113,14 @@ class SandboxFacts:
             images=config.budget.images,
             tools=tuple(tools),
         )
+
+    def offering(self, tools: str | Sequence[str]) -> Self:
+        """Give the same facts with other tools offered.
+
+        Args:
+            tools: Names of sets or of single tools.
+        """
+        return replace(self, tools=tool_names(tools))
 
 
 @cache

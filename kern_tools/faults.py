@@ -5,7 +5,9 @@
         - `MountRefused`: a mount would defeat the isolation
     - `HostError`: this machine cannot run boxes
     - `SandboxClosed`: the sandbox is not open (any more)
+    - `PoolFull`: a pool's sandboxes are all in use
     - `WorkspaceError`: a file of the workspace cannot be read or written
+    - `SnapshotError`: a snapshot cannot be made, read or restored
     - `FaultError`: raised by `ExecutionResult.raise_for_fault` only
 """
 
@@ -100,6 +102,15 @@ class SandboxClosed(SandboxError):
     code = "closed"
 
 
+class PoolFull(SandboxError):
+    """A pool has no room for another conversation: its sandboxes are all in use.
+
+    `code` is `pool_full`, or `tenant_full` where it is the tenant's own limit.
+    """
+
+    code = "pool_full"
+
+
 class WorkspaceError(SandboxError):
     """A file of the workspace cannot be read or written.
 
@@ -112,3 +123,18 @@ class WorkspaceError(SandboxError):
     def __init__(self, message: str, *, code: str, path: str) -> None:
         super().__init__(message, code=code)
         self.path = path
+
+
+class SnapshotError(SandboxError):
+    """A snapshot cannot be made, read or restored.
+
+    `code` is one of `bad_snapshot`, `newer_format`, `too_large`, `changed`,
+    `not_found`, `exists`, `is_directory`, `not_regular`, `bad_location`, `permission`,
+    `no_space`, `io`.
+    """
+
+    code = "bad_snapshot"
+
+    def __init__(self, message: str, *, code: str, location: str) -> None:
+        super().__init__(message, code=code)
+        self.location = location

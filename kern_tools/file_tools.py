@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable
-from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from .escaping import escape_line
 from .excerpt import fenced
-from .faults import WorkspaceError
+from .filespec import FileArguments, FilePath, file_tool, shown_path
 from .listing import Files
 from .names import shown_name
 from .pagetext import page_text
 from .quantities import count, size
 from .reply import Reply, TextPart
 from .sandbox import Sandbox
-from .toolspec import ToolSpec, text_reply
+from .toolspec import text_reply
 from .visuals import picture_parts
 
 _LISTED_MAX_FILES = 200
 _LINES_MAX = 10**12
 _OWN_CHARS = 200
-_SHOWN_MAX_CHARS = 160
 _HEAD_BYTES = 8192
 _BINARY_HEAD_BYTES = 64
 
 
-def _without_nul(path: str) -> str:
-    position = path.find("\0")
-    if position >= 0:
-        raise ValueError(
-            f"holds a NUL at character {position + 1}, which no file name has"
-        )
-    return path
-
-
-Path = Annotated[str, AfterValidator(_without_nul)]
-
-
-class _Arguments(BaseModel):
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
-
-
-class ReadFile(_Arguments):
+class ReadFile(FileArguments):
     """Arguments of `read_file`."""
 
-    path: Path
+    path: FilePath
     """The file, relative to the workspace or below /workspace."""
     offset: int | None = Field(default=None, ge=1, le=_LINES_MAX)
     """The first line to read, counted from 1; the start of the file when null."""
@@ -58,19 +35,19 @@ class ReadFile(_Arguments):
     """How many lines to read; as many as fit one reply when null."""
 
 
-class WriteFile(_Arguments):
+class WriteFile(FileArguments):
     """Arguments of `write_file`."""
 
-    path: Path
+    path: FilePath
     """The file, relative to the workspace; directories above it are made."""
     content: str
     """All that the file shall hold, stored as UTF-8 exactly as given."""
 
 
-class ListFiles(_Arguments):
+class ListFiles(FileArguments):
     """Arguments of `list_files`."""
 
-    path: Path | None = None
+    path: FilePath | None = None
     """The directory to list with all below it; the whole workspace when null."""
 
 
@@ -80,7 +57,7 @@ def _read(sandbox: Sandbox, arguments: ReadFile, call_id: str | None) -> Reply:
         total_bytes = os.fstat(file.fileno()).st_size
         head = file.read(_HEAD_BYTES)
         file.seek(0)
-        shown = _shown(arguments.path)
+        shown = shown_path(arguments.path)
         parts = picture_parts(file, head, total_bytes, shown, budget)
         if parts is None and b"\0" in head:
             parts = (TextPart(_described(head, total_bytes, shown)),)
@@ -110,7 +87,7 @@ def _write(sandbox: Sandbox, arguments: WriteFile, call_id: str | None) -> Reply
     sandbox.workspace.write_file(arguments.path, content)
     written = count(len(content.encode()), "byte")
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
-    text = f"ok, wrote {_shown(arguments.path)}, {written}, {count(lines, 'line')}"
+    text = f"ok, wrote {shown_path(arguments.path)}, {written}, {count(lines, 'line')}"
     return text_reply("write_file", text, call_id)
 
 
@@ -121,7 +98,7 @@ def _list(sandbox: Sandbox, arguments: ListFiles, call_id: str | None) -> Reply:
     least = "" if files.complete else "at least "
     head = f"ok, {least}{count(files.total, 'file')}"
     if path:
-        head += f" in {_shown(path)}"
+        head += f" in {shown_path(path)}"
     if not rows:
         return text_reply("list_files", head, call_id)
     lines = [head, "bytes and path:", fenced("\n".join(rows))]
@@ -142,37 +119,6 @@ def _rows(files: Files, room: int) -> list[str]:
     return rows
 
 
-def _shown(path: str) -> str:
-    shown = shown_name(path)
-    if len(shown) <= _SHOWN_MAX_CHARS:
-        return shown
-    half = _SHOWN_MAX_CHARS // 2
-    return f"{shown[:half]}...{shown[-half:]}"
-
-
-_Do = Callable[[Sandbox, Any, str | None], Reply]
-
-
-def _spec(
-    name: str, arguments: type[BaseModel], do: _Do, *, in_thread: bool = True
-) -> ToolSpec:
-    def run(sandbox: Sandbox, given: Any, call_id: str | None) -> Reply:
-        try:
-            return do(sandbox, given, call_id)
-        except WorkspaceError as error:
-            said = str(error)
-            text = f"error: {error.code}. {said[0].upper()}{said[1:]}."
-            return text_reply(name, escape_line(text), call_id, error=error.code)
-
-    async def arun(sandbox: Sandbox, given: Any, call_id: str | None) -> Reply:
-        if in_thread:
-            return await asyncio.to_thread(run, sandbox, given, call_id)
-        return run(sandbox, given, call_id)
-
-    return ToolSpec(name=name, arguments=arguments, run=run, arun=arun)
-
-
-READ_FILE = _spec("read_file", ReadFile, _read)
-# A thread would go on writing after its call was cancelled.
-WRITE_FILE = _spec("write_file", WriteFile, _write, in_thread=False)
-LIST_FILES = _spec("list_files", ListFiles, _list)
+READ_FILE = file_tool("read_file", ReadFile, _read)
+WRITE_FILE = file_tool("write_file", WriteFile, _write, in_thread=False)
+LIST_FILES = file_tool("list_files", ListFiles, _list)

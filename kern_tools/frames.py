@@ -22,19 +22,39 @@ def r(n,b=b""):
  return b
 def g(**k):return k
 d,v,m,s=marshal.loads(r(int.from_bytes(r(4),"little")))
-p=globals().get("P",[])
-exec(d,g(__name__="driver",GIVEN_VALUES=v,GIVEN_MODES=m,GIVEN_SETTING=s,GIVEN_PATH=p))
+exec(d,g(__name__="driver",GIVEN_VALUES=v,GIVEN_MODES=m,GIVEN_SETTING=s))
 """
 MAX_FRAME_BYTES = 17 << 20
 MAX_RESULTS_BYTES = 40 << 20
 MAX_RESULTS = 300
+MAX_FORMS = 32
+MAX_MIME_BYTES = 256
 
-# An interpreter that reads PYTHON* variables would also look in the workspace first.
+# An interpreter that reads PYTHON* variables also puts the working folder on the path.
 CLEAN_PATH = """\
 import sys
-P=sys.path[1:]
-sys.path[:]=[p for p in sys.path if p and p.startswith((sys.prefix,sys.base_prefix))]
+sys.path[:]=[p for p in sys.path if p]
 """
+INTERPRETER_VARIABLES = frozenset(
+    f"PYTHON{name}"
+    for name in (
+        "DEVMODE",
+        "DONTWRITEBYTECODE",
+        "FAULTHANDLER",
+        "HASHSEED",
+        "INTMAXSTRDIGITS",
+        "IOENCODING",
+        "MALLOC",
+        "NODEBUGRANGES",
+        "OPTIMIZE",
+        "TRACEMALLOC",
+        "UNBUFFERED",
+        "UTF8",
+        "WARNINGS",
+    )
+)
+"""What only an interpreter's start can heed, and what names no folder: code from the
+workspace must not run before the driver."""
 
 
 def driver_program(setting: dict[str, Any], *, same_python: bool) -> bytes:
@@ -107,19 +127,25 @@ class FrameReader:
 
 
 def rich_result(payload: bytes) -> RichResult | None:
-    """Read one rich value; None where the payload is not one."""
+    """Read one rich value; None where the payload is not one.
+
+    A form that is not what it says is left out, the others are kept.
+    """
     data: dict[str, str] = {}
-    rest = payload
-    while rest:
-        mime, _, rest = rest.partition(b"\0")
-        size, separator, rest = rest.partition(b"\0")
-        if not separator or not size.isdigit() or len(size) > 9:
-            return None
-        content, rest = rest[: int(size)], rest[int(size) :]
-        name = mime.decode("utf-8", "replace")
-        if is_binary(name) and not _is_base64(content):
-            return None
-        data[name] = content.decode("utf-8", "replace")
+    start = 0
+    for _ in range(MAX_FORMS):
+        if start >= len(payload):
+            break
+        middle = payload.find(b"\0", start, start + MAX_MIME_BYTES)
+        end = payload.find(b"\0", middle + 1, middle + 12)
+        size = payload[middle + 1 : end]
+        if middle < 0 or end < 0 or not size.isdigit():
+            break
+        name = payload[start:middle].decode("utf-8", "replace")
+        start = end + 1 + int(size)
+        content = payload[end + 1 : start]
+        if not is_binary(name) or _is_base64(content):
+            data[name] = content.decode("utf-8", "replace")
     return RichResult(data=data) if data else None
 
 

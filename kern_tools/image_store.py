@@ -8,13 +8,14 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, TypedDict
 
 from .binary import run_kern
-from .faults import FaultType, HostError, SandboxError, SandboxFault
+from .cache import cache_folder, made_cache_folder
+from .faults import FaultType, SandboxError, SandboxFault
+from .ownership import owned_folder, remove_folder
 
 Progress = Callable[[str], None]
 
@@ -56,6 +57,17 @@ def image_info(reference: str) -> ImageInfo | None:
         architecture=str(found.get("Architecture") or ""),
         labels=dict[str, str](config.get("Labels") or {}),
     )
+
+
+def image_environment(reference: str) -> dict[str, str]:
+    """Return the variables that an image sets; none where it is not present."""
+    answer = run_kern(["image", "inspect", reference, "--json"])
+    if answer.returncode != 0:
+        return {}
+    found: dict[str, Any] = json.loads(answer.stdout)[0]
+    config: dict[str, list[str]] = found.get("Config") or {}
+    pairs = (line.partition("=") for line in config.get("Env") or [])
+    return {name: value for name, _, value in pairs}
 
 
 def images_named(prefix: str) -> list[ImageInfo]:
@@ -142,37 +154,10 @@ def image_error(message: str) -> SandboxError:
     return SandboxError(message, code="image", fault=fault)
 
 
-def cache_folder() -> Path:
-    """Return our directory below the one where kern keeps its images.
-
-    Raises:
-        HostError: Neither HOME nor XDG_CACHE_HOME is set; kern would see no images.
-    """
-    cache = os.environ.get("XDG_CACHE_HOME")
-    home = os.environ.get("HOME")
-    if cache:
-        return Path(cache) / "kern-tools"
-    if home:
-        return Path(home) / ".cache" / "kern-tools"
-    raise HostError(
-        "kern keeps its images below HOME, which is not set: set HOME or"
-        " XDG_CACHE_HOME",
-        code="no_home",
-    )
-
-
 @contextlib.contextmanager
 def building(reference: str, progress: Progress | None = None) -> Generator[None]:
     """Hold the lock of one reference: a second builder waits, then finds it built."""
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise HostError(
-            f"the directory {str(folder)!r} cannot be made ({error.strerror}): set"
-            " XDG_CACHE_HOME to one that can be written",
-            code="no_home",
-        ) from error
+    folder = made_cache_folder()
     tag = reference.rpartition("/")[2].replace(":", "-")
     with (folder / f"{tag}.lock").open("w") as lock:
         try:
@@ -199,10 +184,11 @@ def scratch_folder(need_bytes: int) -> Generator[Path]:
         room = shutil.disk_usage(memory).free
         parent = memory if room > 4 * need_bytes else None
     try:
-        with tempfile.TemporaryDirectory(
-            prefix="kern-tools-image-", dir=parent
-        ) as path:
-            yield Path(path)
+        folder = owned_folder("image", parent)
+        try:
+            yield folder
+        finally:
+            remove_folder(folder)
     except OSError as error:
         raise image_error(
             f"the image could not be assembled: {error}; make room there, or set TMPDIR"

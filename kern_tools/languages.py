@@ -59,6 +59,8 @@ def command_work(argv: Sequence[object]) -> Work:
             " ['sh', '-c', 'a shell line']",
             option="argv",
         )
+    if not argv[0]:
+        raise ConfigError("argv begins with '', which names no program", option="argv")
     words: list[str] = []
     for word in argv:
         if not isinstance(word, str):

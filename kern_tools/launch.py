@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import secrets
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,9 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from .config import SandboxConfig
-from .frames import BOOT, CLEAN_PATH, driver_program
+from .frames import BOOT, CLEAN_PATH, INTERPRETER_VARIABLES, driver_program
 from .image import ImageRef
 from .mounts import WORKSPACE, Mount
+from .ownership import box_name, owned_folder
 
 Mode = Literal["fresh", "resident", "kernel"]
 GRACE_S = 5
@@ -58,12 +58,25 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """Makes the launches of one sandbox."""
+    """Makes the launches of one sandbox.
+
+    Attributes:
+        mounts: Further mounts, of ours.
+        variables: Further variables, of ours; they replace those of `config.env`.
+        import_path: Where Python finds modules before those of the image.
+        folder: Where commands start.
+        writable_root: The box may change its files, which are thrown away with it.
+    """
 
     kern: Path
     config: SandboxConfig
     image: ImageRef
     workspace: Path
+    mounts: Sequence[Mount] = ()
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    import_path: Sequence[str] = ()
+    folder: str = WORKSPACE
+    writable_root: bool = False
 
     def driven(
         self, life_s: float, *, mode: Mode = "fresh", preload: Sequence[str] = ()
@@ -76,14 +89,15 @@ class Launcher:
             preload: Modules to import while the box waits for its first call.
         """
         env = self.config.environment()
-        python_env = {n: v for n, v in env.items() if n.startswith("PYTHON")}
-        env_file = _private_env_file(python_env) if python_env else None
-        boot = CLEAN_PATH + BOOT if python_env else BOOT
-        command = ["python3", *([] if python_env else ["-I"]), "-S", "-c", boot]
+        at_start = {n: v for n, v in env.items() if n in INTERPRETER_VARIABLES}
+        env_file = _private_env_file(at_start) if at_start else None
+        boot = CLEAN_PATH + BOOT if at_start else BOOT
+        command = ["python3", "-s" if at_start else "-I", "-S", "-c", boot]
         setting = {
             "mode": mode,
-            "env": {**env, "MPLBACKEND": "Agg"},
+            "env": {**env, **self.variables, "MPLBACKEND": "Agg"},
             "folder": WORKSPACE,
+            "path": list(self.import_path),
             "lean": self.image.host_python,
             "preload": tuple(preload),
         }
@@ -106,7 +120,7 @@ class Launcher:
             shell: The image has `/bin/sh`, so that the command's stderr can be kept
                 apart from kern's exactly.
         """
-        env = self.config.environment()
+        env = {**self.config.environment(), **self.variables}
         env_file = _private_env_file(env) if env else None
         if shell:
             command = ["/bin/sh", "-c", _TO_STDIN, "sh", *command]
@@ -123,13 +137,14 @@ class Launcher:
 
     def _box(self, life_s: float, env_file: Path | None) -> list[str]:
         config = self.config
-        argv = [str(self.kern), "box", f"kt-{secrets.token_hex(6)}"]
-        argv += ["--image", self.image.reference, "--pull", "never", "--ro", "-q"]
+        argv = [str(self.kern), "box", box_name()]
+        argv += ["--image", self.image.reference, "--pull", "never", "-q"]
+        argv += [] if self.writable_root else ["--ro"]
         argv += _mount_argument(Mount(self.workspace, WORKSPACE, read_only=False))
-        argv += ["--workdir", WORKSPACE]
+        argv += ["--workdir", self.folder]
         argv += ["--timeout", str(math.ceil(life_s) + GRACE_S)]
         argv += self._limits() + self._hardening() + self._network()
-        for mount in config.binds:
+        for mount in (*config.binds, *self.mounts):
             argv += _mount_argument(mount)
         for target, size in config.scratch.items():
             argv += ["--tmpfs", f"{target}:{size}"]
@@ -187,7 +202,10 @@ def _field(text: str) -> str:
 def private_folder() -> Path:
     """Give a folder that only this user can enter, for the files boxes read."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(tempfile.mkdtemp(prefix="kern-tools-env-", dir=runtime))
+    return owned_folder("env", runtime)
+
+
+os.register_at_fork(after_in_child=private_folder.cache_clear)
 
 
 def _private_env_file(env: Mapping[str, str]) -> Path:

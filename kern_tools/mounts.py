@@ -14,8 +14,10 @@ from .refusals import Place, credential_below, credential_in, refused_places
 
 WORKSPACE = "/workspace"
 """Where every box sees the workspace."""
+DEPS = "/opt/kern-deps"
+"""Where every box sees what the `setup` option installed."""
 
-_OWN_TREES = ("/proc", "/sys", "/dev", f"{WORKSPACE}/.kern")
+_OWN_TREES = ("/proc", "/sys", "/dev", f"{WORKSPACE}/.kern", DEPS)
 _NARROWER = "name a directory inside it that holds only what the job needs"
 _ONE_FILE = "write the one file that the job needs into the workspace instead"
 _ELSEWHERE = "choose a path such as '/data'"

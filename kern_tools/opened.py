@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import atexit
+import os
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from .binary import find_kern
-from .call import Call
-from .conduct import Conduct, Request, translated
+from .call import Call, Lost
+from .conduct import Conduct, Request, house_trouble
 from .config import SandboxConfig
+from .deps import Deps
+from .descriptors import explained
 from .dispatch import Dispatch
 from .engine import engine
-from .faults import ConfigError, FaultType, SandboxError
+from .faults import ConfigError, FaultType, SandboxError, SandboxFault
 from .fresh import IDLE_S, PRELOAD, FreshBoxes
+from .host import host_report
 from .image import ensure_image
 from .languages import code_work, command_work
 from .launch import Launch, Launcher
+from .mounts import WORKSPACE
 from .outcome import blocked_result
+from .prune import prune_once
 from .result import ExecutionResult
 from .session import SessionBox, SetupFailed
+from .spilling import make_home
+from .streaming import CallStream
+from .turns import Turns
 from .waiting import await_for, wait_for
 from .workspace import Workspace
 
-_SLOW_WALK_S = 0.002
-_T = TypeVar("_T")
 _PROGRAMS: dict[str, tuple[bool, bool]] = {}  # by image: has python3, has sh
 
 
@@ -34,11 +41,14 @@ class Opened:
 
     Attributes:
         limits_enforced: What kern last said about the caps; None where it did not.
-        walk_s: How long the last look at the workspace took.
+        lost: What an earlier sandbox of the conversation took with it, until a result
+            has said so.
+        turns: Whose call has the one box of a session; calls of `fresh` ask for none.
     """
 
     def __init__(self, config: SandboxConfig) -> None:
         self.config = config
+        self.lost: Lost | None = None
         kern = find_kern()
         self.image = ensure_image(
             config.image,
@@ -47,18 +57,20 @@ class Opened:
             pull_timeout_s=config.pull_timeout_s,
         )
         self.limits_enforced = True if config.require_limits else None
-        self.walk_s = 0.0
         self.workspace = (
             Workspace.create()
             if config.workspace is None
             else Workspace.at(config.workspace)
         )
+        self.deps: Deps | None = None
         self._launcher = Launcher(
             kern=kern, config=config, image=self.image, workspace=self.workspace.root
         )
         self._has_python = self._has_shell = True
+        self.turns = Turns()
         self.dispatch = self._fresh(prewarm=0)
         try:
+            self._furnish()
             if not self.image.host_python:
                 self._try_out()
             if config.mode != "fresh":
@@ -70,6 +82,30 @@ class Opened:
         except BaseException:
             self.close()
             raise
+
+    def _furnish(self) -> None:
+        """Join in what ends with the process; add what `setup` and `toolchain` ask."""
+        prune_once()
+        _open.add(self)
+        config, variables = self.config, dict[str, str]()
+        env = config.environment()
+        if config.toolchain and "HOME" not in env:
+            root = self.workspace.root
+            with explained("make a home in", str(root)), self.workspace.lent() as top:
+                variables["HOME"] = f"{WORKSPACE}/{make_home(top)}"
+        if config.setup is not None:
+            from .setup import ensure_setup  # as rarely asked for as it is large
+
+            shared = ensure_setup(self._launcher)
+            self.deps = shared if config.deps_readonly else shared.copied()
+            variables |= self.deps.environment(env, self.image.reference)
+        deps = [] if self.deps is None else [self.deps.mount()]
+        self._launcher = replace(
+            self._launcher,
+            mounts=deps,
+            variables=variables,
+            import_path=[mount.target for mount in deps],
+        )
 
     def _fresh(self, *, prewarm: int) -> Dispatch:
         config = self.config
@@ -105,8 +141,12 @@ class Opened:
 
     def close(self) -> None:
         """End every call, wait for the boxes' end, remove what is ours."""
+        self.turns.close()
         self.dispatch.close().result()
         self.workspace.close()
+        if self.deps is not None:
+            self.deps.close()
+        _open.discard(self)
 
     def when_ready(self) -> Future[None]:
         """Give a future that resolves once the warm boxes are ready."""
@@ -125,45 +165,39 @@ class Opened:
 
     def run(self, request: Request) -> ExecutionResult:
         """Conduct one call to its end, blocking."""
-        conduct = Conduct(self, request)
-        blocked = conduct.look()
-        if blocked is not None:
-            return blocked
-        conduct.submit()
+        with Conduct(self, request) as conduct:
+            return conduct.begin() or self.finish(conduct)
+
+    def finish(self, conduct: Conduct) -> ExecutionResult:
+        """Wait for the end of a call that was begun, and conclude it."""
         try:
             seen = wait_for(conduct.call, conduct.cancel)
         except SetupFailed as failed:
-            conduct.abort()
             return blocked_result(conduct.call.call_id, failed.fault())
-        except BaseException as error:
-            conduct.abort()
-            raise translated(error) from error.__cause__
+        except OSError as error:
+            raise house_trouble(error) from error
         return conduct.conclude(seen)
 
     async def arun(self, request: Request) -> ExecutionResult:
-        """Conduct one call to its end; no step blocks the event loop for long."""
-        conduct = Conduct(self, request)
-        blocked = await self._step(conduct, conduct.look)
-        if blocked is not None:
-            return blocked
-        conduct.submit()
+        """Conduct one call to its end; what walks the workspace is off the loop."""
+        with Conduct(self, request) as conduct:
+            return await conduct.abegin() or await self.afinish(conduct)
+
+    async def afinish(self, conduct: Conduct) -> ExecutionResult:
+        """Do as `finish`, without blocking the event loop."""
+        import asyncio
+
         try:
             seen = await await_for(conduct.call, conduct.cancel)
         except SetupFailed as failed:
-            conduct.abort()
             return blocked_result(conduct.call.call_id, failed.fault())
-        except BaseException as error:
-            conduct.abort()
-            raise translated(error) from error.__cause__
-        return await self._step(conduct, lambda: conduct.conclude(seen))
+        except OSError as error:
+            raise house_trouble(error) from error
+        return await asyncio.to_thread(conduct.conclude, seen)
 
-    async def _step(self, conduct: Conduct, step: Callable[[], _T]) -> _T:
-        """Run a step here if it is quick, else on a thread."""
-        if self.walk_s < _SLOW_WALK_S and not conduct.has_threads:
-            return step()
-        import asyncio
-
-        return await asyncio.to_thread(step)
+    def stream(self, request: Request) -> CallStream:
+        """Give one call as an iterator; nothing begins before the first step."""
+        return CallStream(self, request)
 
     # -- boxes
 
@@ -179,6 +213,24 @@ class Opened:
             name = self.workspace.spill(f"script-{call.call_id}", work.code)
             command.append(f"/workspace/{name}")
         return self._launcher.direct(command, call.timeout_s, shell=self._has_shell)
+
+    def _demand_limits(self) -> None:
+        """Refuse to open where kern would refuse every box."""
+        report = host_report(reference=self.image.reference)
+        if report.limits_enforced:
+            return
+        fault = SandboxFault(
+            type=FaultType.STARTUP_FAILED,
+            reason="limits",
+            message="this host does not enforce memory and process limits",
+            actor="operator",
+        )
+        raise SandboxError(
+            f"require_limits=True, but {fault.message}: delegate a cgroup (v2) to this"
+            " user, which `kern-tools doctor` explains, or leave the option out",
+            code=str(fault.type),
+            fault=fault,
+        )
 
     def _try_out(self) -> None:
         """Find out whether the image has Python, and a shell, by using them."""
@@ -210,3 +262,17 @@ class Opened:
                 fault=fault,
             )
         return fault is None or fault.type != FaultType.EXEC_FAILED
+
+
+_open: set[Opened] = set()
+
+
+def _at_exit() -> None:
+    """Close what was left open: no box and no workspace outlives the process."""
+    for opened in list(_open):
+        opened.close()
+
+
+# What a forked child inherits is its parent's to close.
+os.register_at_fork(after_in_child=_open.clear)
+atexit.register(_at_exit)

@@ -130,6 +130,15 @@ _profile = text(
 CHECKS: Mapping[str, Check] = {
     "mode": one_of("fresh", "resident", "kernel"),
     "prewarm": whole(0, 256, "boxes"),
+    "setup": optional(
+        text(
+            r"[^\0\ud800-\udfff]*[^\s\0\ud800-\udfff][^\0\ud800-\udfff]*",
+            "write a shell line such as 'pip install pandas'",
+        )
+    ),
+    "setup_timeout_s": number(0.001, _DAY_S, "seconds"),
+    "deps_readonly": flag,
+    "toolchain": flag,
     "setup_code": optional(text(r"[^\0]*", "write Python source")),
     "max_age_s": number(1, 30 * _DAY_S, "seconds"),
     "timeout_max_s": optional(number(0.001, _DAY_S, "seconds")),

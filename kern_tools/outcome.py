@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .call import Call
+from .call import Call, Lost
 from .config import SandboxConfig
 from .faults import FaultType, SandboxFault
 from .launch import NOT_FOUND
@@ -19,6 +19,7 @@ def result_of_call(
     *,
     files: list[FileInfo],
     limits_enforced: bool | None,
+    lost: Lost | None = None,
 ) -> ExecutionResult:
     """Put together what one call produced."""
     verdict = judge(_with_shell_word(seen, call), _terms(call, config))
@@ -45,7 +46,8 @@ def result_of_call(
         limits_enforced=limits_enforced,
         call_id=call.call_id,
         state_lost=config.mode != "fresh" and seen.box_gone,
-        state_new=call.state_new,
+        state_new=call.state_new or lost is not None,
+        files_lost=lost == "files",
     )
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
+import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +27,62 @@ def box_process(kern_pid: int) -> int | None:
             return pid
         pending += _children(pid)
     return None
+
+
+def named_boxes(prefix: str) -> Iterator[tuple[str, int]]:
+    """Find the processes of boxes whose names begin with `prefix`, also of orphans.
+
+    Yields:
+        The box's name and a pidfd, which the caller closes: of kern, or of the first
+        process in the box, with which all others there end.
+    """
+    for entry in _listed(_PROC):
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError):
+            descriptor = os.pidfd_open(int(entry.name))
+            name = _box_name(entry)
+            # Alive after its name was read: the name is not that of a successor.
+            if name.startswith(prefix) and not _has_ended(descriptor):
+                yield name, descriptor
+            else:
+                os.close(descriptor)
+
+
+def wait_gone(pidfd: int, timeout_s: float) -> bool:
+    """Wait until a process has ended; tell whether it has."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
+
+
+def _has_ended(pidfd: int) -> bool:
+    return wait_gone(pidfd, 0)
+
+
+def _box_name(entry: Path) -> str:
+    """Give the name of the box that a process belongs to; empty for other processes."""
+    command = _read(entry / "cmdline").split("\0")
+    if len(command) > 2 and command[1] == "box" and Path(command[0]).name == "kern":
+        return command[2]
+    numbers = _namespace_pids(int(entry.name))
+    if len(numbers) < 2 or numbers[-1] != 1:
+        return ""
+    return _first_line(entry / "root" / "etc" / "hostname")
+
+
+def _first_line(path: Path) -> str:
+    """Read a file that code in a box may have put there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        return os.read(descriptor, 256).decode("ascii", "replace").partition("\n")[0]
+    finally:
+        os.close(descriptor)
 
 
 def send_signal(pidfd: int, number: int) -> None:
@@ -54,6 +114,6 @@ def _namespace_pids(pid: int) -> list[int]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(errors="replace")
     except OSError:  # the process ended meanwhile
         return ""

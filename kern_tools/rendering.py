@@ -172,7 +172,9 @@ def _notes(
     result: ExecutionResult, facts: SandboxFacts, streams: list[Passage]
 ) -> list[str]:
     notes: list[str] = []
-    if result.state_new:
+    if result.files_lost:
+        notes.append("started anew: files and names of earlier calls are gone.")
+    elif result.state_new:
         notes.append("started anew: names of earlier calls are gone, files are kept.")
     if result.state_lost and result.fault is None:
         notes.append("names of earlier calls are lost with their box, files are kept.")

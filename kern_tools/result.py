@@ -144,6 +144,8 @@ class ExecutionResult(_Model):
     """This call's box is gone: names it held are lost, files are kept."""
     state_new: bool = False
     """This call started without names that earlier calls made."""
+    files_lost: bool = False
+    """The files of earlier calls are gone too: their sandbox was closed in between."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property

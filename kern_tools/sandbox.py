@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any, Self
 from .config import SandboxConfig
 from .faults import SandboxClosed, SandboxError
 from .result import ExecutionResult, FileInfo
+from .toolsets import DEFAULT_SETS
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
+    from .call import Lost
+    from .locations import Location
     from .opened import Opened
     from .prompting import SandboxFacts
+    from .snapshot import RestoreReport, SnapshotReport
+    from .streaming import CallStream
     from .streams import OnText
     from .workspace import Workspace
 
@@ -57,6 +63,8 @@ class Sandbox:
                 from .opened import Opened  # what runs boxes is not needed before
 
                 self._opened = Opened(self.config)
+                self._pid = os.getpid()
+            self._check_process()
         return self
 
     def close(self) -> None:
@@ -79,9 +87,8 @@ class Sandbox:
         self.close()
 
     async def __aenter__(self) -> Self:
-        import asyncio
-
-        return await asyncio.to_thread(self.open)
+        await _aopen(self)
+        return self
 
     async def __aexit__(
         self,
@@ -113,8 +120,10 @@ class Sandbox:
             language: `python`, `bash`, `sh` or `node`, as the image provides them.
             timeout_s: Seconds for this call; `None` takes the sandbox's `timeout_s`.
             call_id: An id to find the call by; made up where missing.
-            on_stdout: Given pieces of text as they arrive, on a thread of ours. A slow
-                callback loses pieces; the result is whole all the same.
+            on_stdout: Given pieces of text as they arrive, on a thread of ours and in
+                the caller's context. A slow callback loses pieces, and within 1 s of
+                the call's end it is not waited for any more; the result is whole all
+                the same.
             on_stderr: The same for the code's stderr.
 
         Returns:
@@ -187,6 +196,43 @@ class Sandbox:
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
         return await opened.arun(request)
 
+    def stream_code(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        timeout_s: float | None = None,
+        call_id: str | None = None,
+    ) -> CallStream:
+        """Run code in a new box and tell what it writes as it does.
+
+        Args:
+            code: The source.
+            language: `python`, `bash`, `sh` or `node`, as the image provides them.
+            timeout_s: Seconds for this call; `None` takes the sandbox's `timeout_s`.
+            call_id: An id to find the call by; made up where missing.
+
+        Returns:
+            An iterator, for `for` as well as for `async for`: `OutputEvent`s, then one
+            `ResultEvent`. The call begins with the first step. Leaving the loop early
+            ends the call; inside `with` or `async with` its box is gone then.
+        """
+        opened = self._ready()
+        work = opened.code_work(code, language)
+        return opened.stream(opened.request(work, timeout_s, call_id))
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        call_id: str | None = None,
+    ) -> CallStream:
+        """Run one program as `run` does; the rest is as in `stream_code`."""
+        opened = self._ready()
+        work = opened.command_work(argv)
+        return opened.stream(opened.request(work, timeout_s, call_id))
+
     def interrupt(self) -> None:
         """Have the code of every running call see a KeyboardInterrupt.
 
@@ -206,6 +252,24 @@ class Sandbox:
         except TimeoutError:
             return False
         return True
+
+    @property
+    def is_open(self) -> bool:
+        """It was opened and is not closed."""
+        return self._opened is not None
+
+    @property
+    def quiet_since_s(self) -> float | None:
+        """When the last call ended, by `time.monotonic()`; None while one runs."""
+        return self._ready().dispatch.quiet_since_s
+
+    def declare_lost(self, lost: Lost) -> None:
+        """Have the next result say what an earlier sandbox took with it.
+
+        Args:
+            lost: `names` for `state_new`; `files` for `files_lost` as well.
+        """
+        self._ready().lost = lost
 
     # -- files
 
@@ -234,6 +298,96 @@ class Sandbox:
         """List the regular files below a folder of the workspace, sorted by path."""
         return self.workspace.list_files(path)
 
+    def export(
+        self, folder: str | os.PathLike[str], *paths: str, overwrite: bool = False
+    ) -> list[Path]:
+        """Copy regular files of the workspace to a folder of the host.
+
+        No link is followed on either side, odd names become printable ones, and the
+        copies are never executable.
+
+        Args:
+            folder: Where to put them, made if missing; best one of their own.
+            *paths: Files, and directories to take whole; with none, everything.
+            overwrite: Replace files that are there; otherwise they are refused, before
+                anything is copied.
+
+        Returns:
+            The copies, in the order of `paths`, then by name.
+
+        Raises:
+            WorkspaceError: `exists`, or a file cannot be read or written.
+        """
+        from .export import export_files
+
+        return export_files(self.workspace, folder, paths, overwrite=overwrite)
+
+    def snapshot(self, target: Location, *, max_bytes: int = 4 << 30) -> SnapshotReport:
+        """Save the workspace, and what made it, as one `.tar.gz`.
+
+        Best between calls. A snapshot that fails leaves what was at `target`. Links,
+        pipes and the values of `env` are not in it; nor are processes and names.
+
+        Args:
+            target: A path, or a URL for fsspec, such as `s3://bucket/run.tar.gz`.
+            max_bytes: Refuse a workspace whose files add up to more.
+
+        Returns:
+            How many files and bytes it holds, and how many entries were left out.
+
+        Raises:
+            SnapshotError: `code` says why it cannot be made.
+            WorkspaceError: A file of the workspace cannot be read.
+            ImportError: The URL needs a library that is not installed.
+        """
+        from .snapshot import save_snapshot
+
+        image, workspace = self._ready().image, self.workspace
+        return save_snapshot(
+            workspace, target, config=self.config, image=image, max_bytes=max_bytes
+        )
+
+    async def asnapshot(
+        self, target: Location, *, max_bytes: int = 4 << 30
+    ) -> SnapshotReport:
+        """Do as `snapshot` on a thread, which a cancellation does not stop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.snapshot, target, max_bytes=max_bytes)
+
+    def restore(self, source: Location, *, max_bytes: int = 4 << 30) -> RestoreReport:
+        """Put the files of a snapshot into the workspace, over those of the same name.
+
+        Best between calls. Options, image and packages stay as they are here: what
+        differs from where the snapshot was made is told in the report's `notes`.
+
+        Args:
+            source: A path, or a URL for fsspec.
+            max_bytes: Refuse a snapshot whose files add up to more.
+
+        Returns:
+            What was restored, and what is other here than where it was made.
+
+        Raises:
+            SnapshotError: It cannot be used or read; nothing was changed.
+            WorkspaceError: The files cannot be put into this workspace.
+            ImportError: The URL needs a library that is not installed.
+        """
+        from .snapshot import restore_snapshot
+
+        image, workspace = self._ready().image, self.workspace
+        return restore_snapshot(
+            workspace, source, config=self.config, image=image, max_bytes=max_bytes
+        )
+
+    async def arestore(
+        self, source: Location, *, max_bytes: int = 4 << 30
+    ) -> RestoreReport:
+        """Do as `restore` on a thread, which a cancellation does not stop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.restore, source, max_bytes=max_bytes)
+
     # -- what a prompt may say
 
     def describe(self) -> SandboxFacts:
@@ -241,27 +395,28 @@ class Sandbox:
         from .prompting import SandboxFacts
 
         opened = self._ready()
-        enforced = opened.limits_enforced
-        return SandboxFacts.of(self.config, opened.image, limits_enforced=enforced)
+        return SandboxFacts.of(
+            self.config,
+            opened.image,
+            limits_enforced=opened.limits_enforced,
+            installed=() if opened.deps is None else opened.deps.packages(),
+        )
 
-    def system_prompt(self) -> str:
-        """Tell a model the truth about this sandbox, as text for a system message."""
+    def system_prompt(self, tools: str | Sequence[str] = DEFAULT_SETS) -> str:
+        """Tell a model the truth about this sandbox, as text for a system message.
+
+        Args:
+            tools: Names of the sets or single tools that it is offered.
+        """
         from .prompting import system_prompt
 
-        return system_prompt(self.describe())
+        return system_prompt(self.describe().offering(tools))
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open" if self._opened else "not open"
         return f"<Sandbox {state} image={self.config.image!r}>"
 
     def _ready(self) -> Opened:
-        if os.getpid() != self._pid:
-            raise SandboxError(
-                "this sandbox was made before the process was forked and cannot be used"
-                " in the child: make it after the fork (for gunicorn or Celery in the"
-                " worker's start hook), or start workers with the 'spawn' method",
-                code="forked",
-            )
         opened = self._opened
         if opened is None:
             raise SandboxClosed(
@@ -269,7 +424,17 @@ class Sandbox:
                 if self._closed
                 else "the sandbox is not open: use it inside `with`, or call `open()`"
             )
+        self._check_process()
         return opened
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise SandboxError(
+                "this sandbox was opened before the process was forked and cannot be"
+                " used in the child: open one after the fork (for gunicorn or Celery in"
+                " the worker's start hook), or start workers with the 'spawn' method",
+                code="forked",
+            )
 
 
 def run_code(code: str, language: str = "python", **options: Any) -> ExecutionResult:
@@ -300,15 +465,26 @@ async def arun_code(
     code: str, language: str = "python", **options: Any
 ) -> ExecutionResult:
     """Do as `run_code`, without blocking the event loop."""
-    import asyncio
-
     sandbox = Sandbox(**{"prewarm": 0, **options})
     try:
-        await asyncio.to_thread(sandbox.open)
+        await _aopen(sandbox)
     except SandboxError as error:
         return _unopened(error)
     async with sandbox:
         return await sandbox.arun_code(code, language)
+
+
+async def _aopen(sandbox: Sandbox) -> None:
+    """Open on a thread; a cancelled opening is undone before the cancel goes on."""
+    import asyncio
+
+    opening = asyncio.ensure_future(asyncio.to_thread(sandbox.open))
+    try:
+        await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await asyncio.wait([opening])
+        await asyncio.to_thread(sandbox.close)
+        raise
 
 
 def _unopened(error: SandboxError) -> ExecutionResult:

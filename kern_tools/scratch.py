@@ -11,6 +11,8 @@ from .mounts import Mount, check_target
 
 DEFAULT_TMPFS_MB = 64
 """Size in MiB of the scratch at /tmp that every box has unless told otherwise."""
+TOOLCHAIN_TMPFS_MB = 512
+"""The same where `toolchain` is set: compilers and package managers unpack there."""
 
 _SIZE = r"([1-9][0-9]{0,8})([kmgtKMGT])"
 _KIB = {"k": 1, "m": 1 << 10, "g": 1 << 20, "t": 1 << 30}
@@ -22,6 +24,7 @@ def check_tmpfs(
     memory_mb: int | None,
     mounts: Iterable[Mount],
     hardened: bool,
+    default_mb: int = DEFAULT_TMPFS_MB,
 ) -> dict[str, str]:
     """Check the `tmpfs` option and complete it with the default.
 
@@ -30,6 +33,7 @@ def check_tmpfs(
         memory_mb: The memory cap in MiB, to which scratch is charged.
         mounts: The mounts of the same box; scratch may not hide one.
         hardened: A security profile is set, so that the default steps aside.
+        default_mb: Size of the default, unless half of `memory_mb` is less.
 
     Returns:
         Path to size, as `kern box --tmpfs path:size` takes them; a path before those
@@ -40,7 +44,7 @@ def check_tmpfs(
     """
     targets = [mount.target for mount in mounts]
     if tmpfs is None:
-        sizes = {} if hardened or "/tmp" in targets else _default(memory_mb)
+        sizes = {} if hardened or "/tmp" in targets else _default(default_mb, memory_mb)
     else:
         sizes = _explicit(tmpfs, memory_mb)
     for path in sizes:
@@ -48,10 +52,10 @@ def check_tmpfs(
     return dict(sorted(sizes.items(), key=lambda item: item[0].count("/")))
 
 
-def _default(memory_mb: int | None) -> dict[str, str]:
+def _default(default_mb: int, memory_mb: int | None) -> dict[str, str]:
     # Filling scratch as large as the cap kills the box, where half of it is ENOSPC.
-    size_mb = DEFAULT_TMPFS_MB if memory_mb is None else memory_mb // 2
-    return {"/tmp": f"{min(DEFAULT_TMPFS_MB, size_mb)}m"}
+    size_mb = default_mb if memory_mb is None else memory_mb // 2
+    return {"/tmp": f"{min(default_mb, size_mb)}m"}
 
 
 def _explicit(tmpfs: object, memory_mb: int | None) -> dict[str, str]:

@@ -67,9 +67,10 @@ def progress() -> Generator[Tell]:
         yield lambda line: print(line, file=sys.stderr, flush=True)
         return
     display = Progress(
-        SpinnerColumn(table_column=Column(min_width=1)),
-        TimeElapsedColumn(table_column=Column(min_width=7)),
-        TextColumn("{task.description}", markup=False),
+        SpinnerColumn(table_column=Column(no_wrap=True)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        # Of the three only the words give way on a narrow terminal.
+        TextColumn("{task.description}", markup=False, table_column=Column()),
         console=screen,
         transient=True,
     )

@@ -39,6 +39,8 @@ class Service:
         self._frames = Capture(1 << 30) if box.launch.mode == "resident" else None
         self._reader = FrameReader()
         self._timers: list[Timer] = []
+        if self._frames is not None:
+            self._frames.open()
         deadline = call.begin()
         self._after(deadline - time.monotonic(), self._on_deadline)
 
@@ -171,7 +173,7 @@ class Service:
         """The box has ended; finish as soon as the reason is known."""
         call = self.call
         decided = (call.ended_by, call.exit_code, call.exec_failure) != (None,) * 3
-        if decided or seen.status is not None:
+        if decided or seen.reaped:
             self._finish(replace(seen, box_gone=True))
             self._box.end_service()
 

@@ -17,6 +17,7 @@ from .writing import replace_file
 
 KEPT_FILES = 20
 """How many outputs, and how many images, stay."""
+_HOME = "home"
 _PIECE_CHARS = 1 << 16
 _LOOKED_AT = 1000
 _ID_LIMIT = 64
@@ -72,6 +73,26 @@ def write_image(root: int, call_id: str, number: int, mime: str, data: bytes) ->
     return _write(root, f"{own}{number}.{suffix}", data, kind=_IMAGE, own=own)
 
 
+def make_home(root: int) -> str:
+    """Make a directory for the settings and caches of tools, absent from listings.
+
+    Args:
+        root: Descriptor of the workspace.
+
+    Returns:
+        The path, relative to the workspace.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    directory = private_directory(root)
+    try:
+        make_directory(directory, _HOME)
+    finally:
+        os.close(directory)
+    return f"{PRIVATE_DIR}/{_HOME}"
+
+
 def plain_id(call_id: str) -> str:
     """Turn any id into 1 to 64 of `A-Za-z0-9_-`; different ids stay different."""
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", call_id)
@@ -89,7 +110,7 @@ def _write(
     kind: re.Pattern[str],
     own: str,
 ) -> str:
-    directory = _private_directory(root)
+    directory = private_directory(root)
     try:
         _make_way(directory, name)
         replace_file(directory, name, content)
@@ -99,7 +120,7 @@ def _write(
     return f"{PRIVATE_DIR}/{name}"
 
 
-def _private_directory(root: int) -> int:
+def private_directory(root: int) -> int:
     """Open our directory, putting it in the place of anything else that is there."""
     for _ in range(_ATTEMPTS):
         make_directory(root, PRIVATE_DIR)

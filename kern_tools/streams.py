@@ -1,79 +1,139 @@
-"""Output given to a callback while it arrives, without ever holding up the box."""
+"""Callbacks given a call's output while it arrives, which never hold up the box."""
 
 from __future__ import annotations
 
-import codecs
 import threading
 import warnings
-from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+
+from .backlog import Backlog
+from .events import OnOutput, OutputEvent, StreamName
 
 OnText = Callable[[str], object]
-_WAITING_BYTES = 1 << 20
+PATIENCE_S = 1.0
+"""How long the callbacks of an ended call may take to see the rest of its output."""
 
 
 class Feed:
-    """Hands one stream's text to a callback, on a thread of its own.
+    """Hands events to a callback, on a thread of its own, in the caller's context.
 
-    A callback that is too slow loses pieces: at most 1 MiB waits for it. One that
-    raises is not called again, and a `RuntimeWarning` names what it raised.
+    A callback that is too slow loses pieces. One that raises is not called again.
 
     Attributes:
-        dropped_bytes: How much the callback never saw.
+        done: Resolves once the callback will not be called again.
+        error: What the callback raised.
     """
 
-    def __init__(self, callback: OnText) -> None:
-        self.dropped_bytes = 0
+    def __init__(
+        self, callback: OnOutput, call_id: str, *, most_bytes: int | None = None
+    ) -> None:
+        self.done: Future[None] = Future()
+        self.error: BaseException | None = None
         self._callback = callback
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._pieces: deque[str | None] = deque()
-        self._waiting = 0
-        self._changed = threading.Condition()
-        self._error: Exception | None = None
-        self._thread = threading.Thread(
-            target=self._deliver, name="kern-tools-feed", daemon=True
-        )
-        self._thread.start()
+        self._arrived = threading.Event()
+        self.backlog = Backlog(call_id, self._arrived.set, most_bytes=most_bytes)
+        self._context = copy_context()
 
-    def put(self, chunk: bytes) -> None:
-        """Take a chunk from the engine thread; whole code points go on."""
-        with self._changed:
-            if self._error is not None or self._waiting > _WAITING_BYTES:
-                self.dropped_bytes += len(chunk)
-                return
-            text = self._decoder.decode(chunk)
-            if text:
-                self._pieces.append(text)
-                self._waiting += len(chunk)
-                self._changed.notify()
-
-    def close(self) -> None:
-        """Wait until the callback has seen the rest."""
-        with self._changed:
-            last = self._decoder.decode(b"", final=True)
-            self._pieces.extend([last, None] if last else [None])
-            self._changed.notify()
-        self._thread.join()
-        if self._error is not None:
-            warnings.warn(
-                f"an output callback raised {self._error!r} and was not called again",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    def start(self) -> None:
+        """Begin to deliver."""
+        deliver = lambda: self._context.run(self._deliver)  # noqa: E731
+        threading.Thread(target=deliver, name="kern-tools-feed", daemon=True).start()
 
     def _deliver(self) -> None:
-        while (piece := self._next()) is not None:
-            if self._error is not None:
-                continue
-            try:
-                self._callback(piece)
-            except Exception as error:
-                self._error = error
+        try:
+            while not self.backlog.is_over:
+                self._arrived.wait()
+                self._arrived.clear()
+                while (event := self.backlog.take()) is not None:
+                    self._callback(event)
+        except BaseException as error:  # a SystemExit too ends this thread alone
+            self.error = error
+            self.backlog.drop()
+        finally:
+            self.done.set_result(None)
 
-    def _next(self) -> str | None:
-        with self._changed:
-            while not self._pieces:
-                self._changed.wait()
-            piece = self._pieces.popleft()
-            self._waiting = 0 if not self._pieces else self._waiting - len(piece or "")
-            return piece
+
+class Listeners:
+    """All that hear the output of one call while it runs."""
+
+    def __init__(self, call_id: str) -> None:
+        self._call_id = call_id
+        self._feeds: list[Feed] = []
+        self._backlogs: dict[StreamName, list[Backlog]] = {"stdout": [], "stderr": []}
+
+    def add_text(self, stream: StreamName, callback: OnText | None) -> None:
+        """Have a callback hear the text of one stream."""
+        if callback is None:
+            return
+
+        def hear(event: OutputEvent) -> None:
+            if event.text:
+                callback(event.text)
+
+        feed = Feed(hear, self._call_id)
+        self._feeds.append(feed)
+        self._backlogs[stream].append(feed.backlog)
+
+    def add_output(self, callback: OnOutput | None, most_bytes: int) -> None:
+        """Have a callback hear events of both streams, up to a bound for each."""
+        if callback is None:
+            return
+        feed = Feed(callback, self._call_id, most_bytes=most_bytes)
+        self._feeds.append(feed)
+        self.add(feed.backlog)
+
+    def add(self, backlog: Backlog) -> None:
+        """Have a backlog hear both streams."""
+        for backlogs in self._backlogs.values():
+            backlogs.append(backlog)
+
+    def ear(self, stream: StreamName) -> Callable[[bytes], None] | None:
+        """Give what is to be called with the chunks of one stream."""
+        backlogs = self._backlogs[stream]
+        if not backlogs:
+            return None
+
+        def hear(chunk: bytes) -> None:
+            for backlog in backlogs:
+                backlog.put(stream, chunk)
+
+        return hear
+
+    def start(self) -> None:
+        """Begin to call the callbacks."""
+        for feed in self._feeds:
+            feed.start()
+
+    def end(self) -> None:
+        """Tell all that nothing more will come."""
+        for backlogs in self._backlogs.values():
+            for backlog in backlogs:
+                backlog.end()
+
+    def hear_out(self) -> None:
+        """Let the callbacks see the rest, for a while; warn of those that failed.
+
+        What a callback has not seen within `PATIENCE_S` is lost to it.
+        """
+        wait([feed.done for feed in self._feeds], PATIENCE_S)
+        for trouble in [said for feed in self._feeds if (said := _trouble(feed))]:
+            warnings.warn(trouble, RuntimeWarning, stacklevel=2)
+
+    def stop(self) -> None:
+        """Call no callback again; one that is at work is not waited for."""
+        while self._feeds:
+            self._feeds.pop().backlog.drop()
+
+
+def _trouble(feed: Feed) -> str | None:
+    if feed.error is not None:
+        return f"an output callback raised {feed.error!r} and was not called again"
+    if not feed.done.done():
+        lost_bytes = feed.backlog.drop()
+        return (
+            f"an output callback was still at work {PATIENCE_S:g} s after its call had"
+            f" ended and is not waited for; {lost_bytes:,} bytes never reached it"
+        )
+    return None

@@ -185,6 +185,29 @@ ADAPTER_CASES = (
         error="not_found",
     ),
     AdapterCase(name="empty listing", tool="list_files", arguments={}),
+    AdapterCase(
+        name="command",
+        tool="run_command",
+        arguments={"command": "echo $((6 * 7)); pwd"},
+    ),
+    AdapterCase(
+        name="edit of no file",
+        tool="edit_file",
+        arguments={"path": "nowhere.txt", "old": "a", "new": "b"},
+        error="not_found",
+    ),
+    AdapterCase(
+        name="empty search",
+        tool="search_files",
+        arguments={"pattern": "a+", "path": "."},
+    ),
+    AdapterCase(
+        name="bad pattern",
+        tool="search_files",
+        arguments={"pattern": "("},
+        error="bad_arguments",
+    ),
+    AdapterCase(name="no file found", tool="find_files", arguments={"glob": "**/*.py"}),
 )
 """What each adapter is called with."""
 
@@ -225,7 +248,7 @@ class AdapterContract(_Contract):
 
     @pytest.fixture
     def adapter(self, sandbox: Sandbox) -> Adapter:
-        """What is tested; a subclass gives it, over tools of `sandbox`."""
+        """What is tested; a subclass gives it, over the tools `coding` of `sandbox`."""
         raise NotImplementedError("override the fixture `adapter`")
 
     @_each_case

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from .argwords import quoted
 from .code_tools import RUN_CODE, RunCode
+from .command_tool import RUN_COMMAND, RunCommand
+from .edit_tool import EDIT_FILE, EditFile
 from .escaping import escape_line
-from .faults import ConfigError
 from .file_tools import (
     LIST_FILES,
     READ_FILE,
@@ -18,15 +19,22 @@ from .file_tools import (
 )
 from .reply import Reply
 from .sandbox import Sandbox
+from .search_tools import FIND_FILES, SEARCH_FILES, FindFiles, SearchFiles
+from .source import Pool, Source
+from .toolsets import DEFAULT_SETS, TOOL_SETS, tool_names
 from .toolspec import Tool, ToolSpec, bad_arguments
 
 __all__ = [
     "TOOLS",
     "TOOL_ALIASES",
     "TOOL_SETS",
+    "EditFile",
+    "FindFiles",
     "ListFiles",
     "ReadFile",
     "RunCode",
+    "RunCommand",
+    "SearchFiles",
     "Tool",
     "ToolSpec",
     "WriteFile",
@@ -35,34 +43,42 @@ __all__ = [
 ]
 
 TOOLS: Mapping[str, ToolSpec] = {
-    spec.name: spec for spec in (RUN_CODE, READ_FILE, WRITE_FILE, LIST_FILES)
+    spec.name: spec
+    for spec in (
+        *(RUN_CODE, READ_FILE, WRITE_FILE, LIST_FILES),
+        *(RUN_COMMAND, EDIT_FILE, SEARCH_FILES, FIND_FILES),
+    )
 }
 """Every tool, by its name."""
 
-TOOL_SETS: Mapping[str, tuple[str, ...]] = {
-    "code": ("run_code",),
-    "files": ("read_file", "write_file", "list_files"),
-}
-"""Tools that belong together, by the name of the set."""
-
-TOOL_ALIASES: Mapping[str, str] = dict.fromkeys(
-    (
+_MEANT = {
+    "run_code": (
         *("python", "python_repl", "python_interpreter", "ipython", "interpreter"),
         *("run_python", "execute_python", "code_interpreter", "code_execution"),
         *("execute", "execute_code", "exec_code", "run", "code"),
     ),
-    "run_code",
-)
+    "run_command": (
+        *("bash", "shell", "sh", "terminal", "cmd", "command", "exec"),
+        *("run_bash", "run_shell", "run_terminal_cmd", "execute_command"),
+        *("execute_bash", "shell_command", "run_shell_command", "run_in_terminal"),
+    ),
+    "edit_file": ("edit", "str_replace", "replace_in_file", "search_replace"),
+    "search_files": ("grep", "grep_search", "search", "search_file_content", "rg"),
+    "find_files": ("glob", "file_search", "find", "glob_file_search"),
+}
+TOOL_ALIASES: Mapping[str, str] = {
+    alias: name for name, aliases in _MEANT.items() for alias in aliases
+}
 """What models call a tool when they do not read its name, and the name."""
 
 
 def tools_of(
-    sandbox: Sandbox,
-    tools: str | Sequence[str] = ("code", "files"),
+    sandbox: Sandbox | Pool | Source,
+    tools: str | Sequence[str] = DEFAULT_SETS,
     *,
     bare_code: bool = False,
 ) -> list[Tool]:
-    """Bind tools to a sandbox.
+    """Bind tools to a sandbox, or to a pool of them.
 
     Args:
         sandbox: Where their calls run.
@@ -75,9 +91,10 @@ def tools_of(
     Raises:
         ConfigError: A name is neither a set nor a tool.
     """
-    names = [tools] if isinstance(tools, str) else tools
-    wanted = dict.fromkeys(each for name in names for each in _named(name))
-    return [Tool(TOOLS[name], sandbox, bare_code=bare_code) for name in wanted]
+    names = tool_names(tools)
+    return [
+        Tool(TOOLS[name], sandbox, bare_code=bare_code, among=names) for name in names
+    ]
 
 
 def unknown_tool_reply(
@@ -96,15 +113,3 @@ def unknown_tool_reply(
     listed = ", ".join(f"`{each}`" for each in known) or "none"
     problem = f"There is no tool {quoted(name)}. Call one of these: {listed}."
     return bad_arguments(escape_line(str(name))[:64], problem, call_id)
-
-
-def _named(name: str) -> tuple[str, ...]:
-    if name in TOOL_SETS:
-        return TOOL_SETS[name]
-    if name in TOOLS:
-        return (name,)
-    raise ConfigError(
-        f"tools: {name!r} is neither a set nor a tool; the sets are "
-        f"{', '.join(TOOL_SETS)}, the tools {', '.join(TOOLS)}",
-        option="tools",
-    )

@@ -10,10 +10,13 @@ from pydantic import BaseModel
 
 from .arguments import Read, read_arguments
 from .escaping import escape, escape_line
+from .events import OnOutput
+from .faults import SandboxError
 from .prompting import tool_description
 from .reply import Reply, TextPart
 from .sandbox import Sandbox
 from .schema import plain_schema, strict_schema
+from .source import Pool, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,9 @@ class ToolSpec:
         arguments: A flat model: strict, extra forbidden, attribute docstrings.
         run: Does it; raises nothing for what a model wrote.
         arun: The same, natively async.
+        run_streaming: The same for a caller who listens; None where there is no output
+            before the reply.
+        arun_streaming: The same, natively async.
         code_field: The property that holds code, or None.
     """
 
@@ -32,18 +38,52 @@ class ToolSpec:
     arguments: type[BaseModel]
     run: Callable[[Sandbox, Any, str | None], Reply]
     arun: Callable[[Sandbox, Any, str | None], Awaitable[Reply]]
+    run_streaming: Callable[[Sandbox, Any, str | None, OnOutput], Reply] | None = None
+    arun_streaming: (
+        Callable[[Sandbox, Any, str | None, OnOutput], Awaitable[Reply]] | None
+    ) = None
     code_field: str | None = None
+
+    def answer(
+        self,
+        sandbox: Sandbox,
+        given: Any,
+        call_id: str | None,
+        on_output: OnOutput | None = None,
+    ) -> Reply:
+        """Do it, with what it writes told to whoever listens."""
+        if on_output is None or self.run_streaming is None:
+            return self.run(sandbox, given, call_id)
+        return self.run_streaming(sandbox, given, call_id, on_output)
+
+    async def aanswer(
+        self,
+        sandbox: Sandbox,
+        given: Any,
+        call_id: str | None,
+        on_output: OnOutput | None = None,
+    ) -> Reply:
+        """Do the same, natively async."""
+        if on_output is None or self.arun_streaming is None:
+            return await self.arun(sandbox, given, call_id)
+        return await self.arun_streaming(sandbox, given, call_id, on_output)
 
 
 class Tool:
-    """A tool bound to one sandbox: all that an adapter sees."""
+    """A tool bound to a sandbox, or to a pool of them: all that an adapter sees."""
 
     def __init__(
-        self, spec: ToolSpec, sandbox: Sandbox, *, bare_code: bool = False
+        self,
+        spec: ToolSpec,
+        sandbox: Sandbox | Pool | Source,
+        *,
+        bare_code: bool = False,
+        among: tuple[str, ...] | None = None,
     ) -> None:
         self.spec = spec
-        self.sandbox = sandbox
+        self.source = sandbox if isinstance(sandbox, Source) else Source(sandbox)
         self.bare_code = bare_code
+        self.among = among
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
@@ -61,7 +101,10 @@ class Tool:
     @property
     def description(self) -> str:
         """What the model is told, of this sandbox as it is configured."""
-        return tool_description(self.name, self.sandbox.describe())
+        facts = self.source.describe()
+        if self.among is not None:
+            facts = facts.offering(self.among)
+        return tool_description(self.name, facts)
 
     def schema(self, *, strict: bool = True) -> dict[str, Any]:
         """Describe the arguments as JSON schema.
@@ -74,15 +117,28 @@ class Tool:
         """
         return (strict_schema if strict else plain_schema)(self.arguments)
 
-    def call(self, arguments: object, *, call_id: str | None = None) -> Reply:
+    def call(
+        self,
+        arguments: object,
+        *,
+        call_id: str | None = None,
+        conversation: object = None,
+        offered: object = None,
+        on_output: OnOutput | None = None,
+    ) -> Reply:
         """Answer one call.
 
         Args:
             arguments: What the model wrote: JSON text, a mapping, or anything else.
             call_id: The framework's id of the call.
+            conversation: The framework's id of the conversation, for a pool.
+            offered: What a pool's `tenant` is called with; None for `conversation`.
+            on_output: Given an `OutputEvent` for each piece that the code writes, as
+                it comes; by tools that run something. Called as in `CallStream.run`.
 
         Returns:
-            The reply, with `error="bad_arguments"` where nothing could be run.
+            The reply, with `error="bad_arguments"` where nothing could be run, and with
+            the fault `startup_failed` where a pool has no sandbox for the call.
 
         Raises:
             SandboxClosed: The sandbox is not open.
@@ -91,15 +147,32 @@ class Tool:
         read = self._read(arguments)
         if read.arguments is None:
             return bad_arguments(self.name, str(read.problem), call_id)
-        reply = self.spec.run(self.sandbox, read.arguments, call_id)
+        try:
+            with self.source.lease(conversation, offered) as sandbox:
+                reply = self.spec.answer(sandbox, read.arguments, call_id, on_output)
+        except SandboxError as error:
+            reply = self.source.refused(self.name, error, call_id)
         return with_notes(reply, read.repairs)
 
-    async def acall(self, arguments: object, *, call_id: str | None = None) -> Reply:
+    async def acall(
+        self,
+        arguments: object,
+        *,
+        call_id: str | None = None,
+        conversation: object = None,
+        offered: object = None,
+        on_output: OnOutput | None = None,
+    ) -> Reply:
         """Answer one call as `call` does; cancelling it ends its box first."""
         read = self._read(arguments)
         if read.arguments is None:
             return bad_arguments(self.name, str(read.problem), call_id)
-        reply = await self.spec.arun(self.sandbox, read.arguments, call_id)
+        given = read.arguments
+        try:
+            async with await self.source.alease(conversation, offered) as sandbox:
+                reply = await self.spec.aanswer(sandbox, given, call_id, on_output)
+        except SandboxError as error:
+            reply = self.source.refused(self.name, error, call_id)
         return with_notes(reply, read.repairs)
 
     def _read(self, arguments: object) -> Read[BaseModel]:

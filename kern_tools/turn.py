@@ -10,6 +10,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
+from .events import OnOutput
 from .reply import Reply
 from .toolspec import Tool, bad_arguments
 
@@ -29,24 +30,38 @@ class Call:
         call_id: The call's id.
         is_cut: The model was stopped while it wrote code without a frame that would
             show it: running the part that came could do half of what was meant.
+        on_output: Given what the code writes as it comes, see `Tool.call`.
+        conversation: Whose call it is, for a pool.
     """
 
     tool: Tool
     arguments: Any
     call_id: str | None
     is_cut: bool = False
+    on_output: OnOutput | None = None
+    conversation: object = None
 
     def run(self) -> Reply:
         """Answer it."""
         if self.is_cut:
             return bad_arguments(self.tool.name, _CUT, self.call_id)
-        return self.tool.call(self.arguments, call_id=self.call_id)
+        return self.tool.call(
+            self.arguments,
+            call_id=self.call_id,
+            conversation=self.conversation,
+            on_output=self.on_output,
+        )
 
     async def arun(self) -> Reply:
         """Answer it natively async; cancelling ends its box."""
         if self.is_cut:
             return bad_arguments(self.tool.name, _CUT, self.call_id)
-        return await self.tool.acall(self.arguments, call_id=self.call_id)
+        return await self.tool.acall(
+            self.arguments,
+            call_id=self.call_id,
+            conversation=self.conversation,
+            on_output=self.on_output,
+        )
 
 
 def run_turn(calls: Sequence[Call]) -> list[Reply]:
@@ -70,7 +85,9 @@ def run_turn(calls: Sequence[Call]) -> list[Reply]:
         replies = thread.submit(copy_context().run, asyncio.run, turn)
         try:
             return replies.result()
-        except KeyboardInterrupt:
+        except BaseException:  # also what a signal handler of the host raises
+            if replies.done():
+                raise
             loop, task = running.result()
             with suppress(RuntimeError):  # The loop has just ended by itself.
                 loop.call_soon_threadsafe(task.cancel)

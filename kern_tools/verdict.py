@@ -24,7 +24,8 @@ class Evidence:
         exit_code: The driver's word, for a call it finished itself; minus the signal
             for a child that one ended.
         exec_failure: errno, whether the file exists, and the path tried.
-        status: The supervisor's wait status as `subprocess` gives it.
+        status: The supervisor's wait status as `subprocess` gives it, if we got it.
+        reaped: The supervisor has ended, and what kern says is complete.
         started: kern's bytes at teardown: started, caps, oom, signal.
         box_gone: The call took its box with it.
         alive: kern's bytes while building; an `x` says that setup or exec failed.
@@ -35,6 +36,7 @@ class Evidence:
     exit_code: int | None = None
     exec_failure: tuple[int, bool, str] | None = None
     status: int | None = None
+    reaped: bool = False
     started: bytes = b""
     alive: bytes = b""
     box_gone: bool = True
@@ -87,7 +89,7 @@ def judge(seen: Evidence, terms: Terms) -> Verdict:
     if seen.exit_code is not None and seen.exit_code >= 0:
         return Verdict(None, seen.exit_code)
     if seen.exit_code is not None:
-        return _by_signal(-seen.exit_code)
+        return _child_by_signal(-seen.exit_code)
     if not seen.ran:
         return _never_ran(seen, terms)
     return _ended_itself(seen, terms)
@@ -158,9 +160,25 @@ def _ended_itself(seen: Evidence, terms: Terms) -> Verdict:
         return Verdict(SandboxFault(type=FaultType.OOM, message=message), KILLED)
     if seen.signal:
         return _by_signal(seen.signal)
-    if not seen.started and (seen.status is None or seen.status < 0):
+    if seen.status is None:
+        message = (
+            "the box's exit status was lost: this process ignores SIGCHLD, or reaps"
+        )
+        return Verdict(_killed(f"{message} children that are not its own"), KILLED)
+    if not seen.started and seen.status < 0:
         return Verdict(_killed("the box was killed from outside"), KILLED)
-    return Verdict(None, seen.status if seen.status is not None else KILLED)
+    return Verdict(None, seen.status)
+
+
+def _child_by_signal(number: int) -> Verdict:
+    """A resident's child: its signals may be its own doing, as those of any process."""
+    if number != signal.SIGKILL:
+        return _by_signal(number)
+    message = (
+        "the call's process was killed (SIGKILL), by code of the box or outside it"
+    )
+    fault = SandboxFault(type=FaultType.KILLED, message=message)
+    return Verdict(fault, KILLED)
 
 
 def _by_signal(number: int) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from .call import Call
@@ -24,18 +25,18 @@ def wait_for(call: Call, cancel: Callable[[], None]) -> Evidence:
     """
     try:
         return call.done.result()
-    except KeyboardInterrupt:
-        cancel()
-        _settle(call)
+    except BaseException:  # also what a signal handler of the host raises
+        if not call.done.done():
+            cancel()
+            settle(call)
         raise
 
 
-def _settle(call: Call) -> None:
+def settle(call: Call) -> None:
+    """Block until a call that was ended is over, whatever interrupts the wait."""
     while not call.done.done():
-        try:
+        with suppress(BaseException):  # a second Ctrl-C does not leave the box behind
             call.done.exception()
-        except KeyboardInterrupt:  # a second Ctrl-C does not leave the box behind
-            continue
 
 
 async def await_for(call: Call, cancel: Callable[[], None]) -> Evidence:
@@ -49,6 +50,16 @@ async def await_for(call: Call, cancel: Callable[[], None]) -> Evidence:
         cancel()
         await _asettle(waited)
         raise
+    except GeneratorExit:  # the event loop is gone: there is nothing to wait with
+        cancel()
+        raise
+
+
+async def asettle(call: Call) -> None:
+    """Await the same."""
+    import asyncio
+
+    await _asettle(asyncio.wrap_future(call.done))
 
 
 async def _asettle(waited: asyncio.Future[Evidence]) -> None:

@@ -31,6 +31,7 @@ from .listing import (
     tree_bytes,
 )
 from .names import file_names, parts_of
+from .ownership import owned_folder
 from .removal import remove_directory
 from .spilling import write_image, write_spill
 from .writing import encoded, existing_file, replace_file
@@ -67,7 +68,7 @@ class Workspace:
     def create(cls) -> Self:
         """Make a private, empty workspace that `close` removes."""
         with explained("make a workspace in", tempfile.gettempdir()):
-            root = Path(tempfile.mkdtemp(prefix="kern-tools-ws-"))
+            root = owned_folder("ws")
         return cls(root, owned=True)
 
     @classmethod
@@ -162,6 +163,12 @@ class Workspace:
         """
         with explained("read", path) as request, self._opened(path, request) as file:
             return os.fdopen(os.dup(file), "rb")
+
+    @contextmanager
+    def lent(self) -> Generator[int]:
+        """Lend a descriptor of the directory, good until the end of the block."""
+        with self._directory.lent() as root:
+            yield root
 
     @contextmanager
     def _opened(self, path: str, request: Request) -> Generator[int]:

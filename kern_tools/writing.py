@@ -76,7 +76,7 @@ def replace_file(
     try:
         try:
             for piece in [content] if isinstance(content, bytes) else content:
-                _write_all(descriptor, piece)
+                write_all(descriptor, piece)
             if like is not None:
                 _take_after(descriptor, like)
         finally:
@@ -96,7 +96,8 @@ def _create(parent: int, name: str, mode: int) -> int:
         return os.open(name, _CREATE, mode, dir_fd=parent)
 
 
-def _write_all(descriptor: int, content: bytes) -> None:
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write everything; a system call may take less."""
     left = memoryview(content)
     while left:
         left = left[os.write(descriptor, left) :]

@@ -14,7 +14,7 @@ import pytest
 from jinja2 import Environment, meta
 
 from kern_tools.config import SandboxConfig
-from kern_tools.facts import TOOLS, SandboxFacts
+from kern_tools.facts import SandboxFacts
 from kern_tools.faults import FaultType, SandboxFault
 from kern_tools.image import ImageRef
 from kern_tools.prompting import (
@@ -24,6 +24,7 @@ from kern_tools.prompting import (
     system_prompt,
     tool_description,
 )
+from kern_tools.toolsets import TOOL_NAMES
 
 GOLDEN = Path(__file__).parent / "golden"
 USUAL = SandboxFacts(
@@ -44,6 +45,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "limits_enforced": (True, None, False),
     "network": ("off", "on", DOMAINS),
     "images": (0, 4),
+    "tools": (USUAL.tools, TOOL_NAMES),
 }
 BARE = replace(USUAL, python_version=None, memory_mb=None, pids=None, tmpfs=())
 ODD = replace(
@@ -86,7 +88,7 @@ def fault(kind: str, **more: object) -> SandboxFault:
 def test_every_combination_of_facts_has_its_words(base: SandboxFacts) -> None:
     """No variable is missing, no line is empty, no description is too long."""
     for facts in combinations(base):
-        texts = {name: tool_description(name, facts) for name in TOOLS}
+        texts = {name: tool_description(name, facts) for name in TOOL_NAMES}
         assert all(0 < len(text) <= DESCRIPTION_MAX_CHARS for text in texts.values())
         for text in (*texts.values(), system_prompt(facts)):
             lines = text.splitlines()
@@ -110,7 +112,7 @@ def test_a_template_uses_known_facts_only(name: str) -> None:
 def test_every_template_is_one_that_is_rendered() -> None:
     """Texts that nobody reads are not kept, and none is missing."""
     faults = {f"faults/{kind}.md.j2" for kind in (*FaultType, "unknown")}
-    tools = {f"tools/{name}.md.j2" for name in TOOLS}
+    tools = {f"tools/{name}.md.j2" for name in TOOL_NAMES}
     others = {"_facts.md.j2", "system.md.j2", "hints/no_stdin.md.j2"}
     assert set(TEMPLATES) == faults | tools | others
 
@@ -132,10 +134,14 @@ def test_a_hint_is_one_short_line() -> None:
     assert told.splitlines() == [told]
 
 
-@pytest.mark.parametrize("name", ["system", *TOOLS])
+@pytest.mark.parametrize("name", ["system", "system_coding", *TOOL_NAMES])
 def test_the_words_are_the_golden_ones(name: str) -> None:
     """A change of wording is a change of this file."""
-    text = system_prompt(USUAL) if name == "system" else tool_description(name, USUAL)
+    if name.startswith("system"):
+        coding = name == "system_coding"
+        text = system_prompt(USUAL.offering("coding") if coding else USUAL)
+    else:
+        text = tool_description(name, USUAL)
     golden = (GOLDEN / f"prompt_{name}.md").read_text(encoding="utf-8")
     assert f"{text}\n" == golden
 
@@ -179,6 +185,32 @@ def test_what_survives_a_call_is_told_twice(
     facts = replace(USUAL, mode=mode)
     assert told in system_prompt(facts)
     assert told in tool_description("run_code", facts)
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("fresh", "`cd`, variables, scratch files and background processes do not"),
+        ("resident", "files do, and scratch files and background processes while the"),
+        ("kernel", "files and background processes do, while the box lives"),
+    ],
+)
+def test_what_survives_a_command_is_told(
+    mode: Literal["fresh", "resident", "kernel"], told: str
+) -> None:
+    """A shell is new each time, whatever the box keeps."""
+    assert told in tool_description("run_command", replace(USUAL, mode=mode))
+
+
+@pytest.mark.parametrize("tools", ["code", "files", "coding", ("run_command",)])
+def test_a_prompt_speaks_of_offered_tools_only(tools: str | tuple[str, ...]) -> None:
+    """A model calls what it has read about."""
+    facts = replace(USUAL, timeout_max_s=60).offering(tools)
+    prompt = system_prompt(facts)
+    told = {name for name in TOOL_NAMES if f"`{name}`" in prompt}
+    assert told <= set(facts.tools)
+    runs = {"run_code", "run_command"} & set(facts.tools)
+    assert ("`timeout_s` can ask for up to 60 s" in prompt) is bool(runs)
 
 
 def test_names_from_outside_stay_on_their_line() -> None:

@@ -18,7 +18,7 @@ NOBODY = 65534
 
 
 PREAMBLE = f"""
-import os, stat
+import atexit, os, shutil, stat, tempfile
 from kern_tools.faults import WorkspaceError
 from kern_tools.result import FileInfo
 from kern_tools.workspace import Workspace
@@ -28,6 +28,8 @@ if os.geteuid() == 0:
     os.setgroups([])
     os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
     os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"])
 """
 
 

@@ -28,33 +28,40 @@ FRAMEWORKS = {
 
 # The levels of the core, lowest first: each imports itself and lower ones.
 LEVELS = {
-    "words": "escaping extras faults fences names quantities refusals",
+    "words": "escaping extras faults fences globs names quantities refusals toolsets",
     "options": "budget config mounts option_checks option_table options scratch",
-    "results": "artifact picture reply result",
+    "results": "artifact events picture reply result",
+    "folders": "cache descriptors ownership removal",
     "images": "binary elf host host_image host_pip host_python image image_store"
     " package_image packages rootfs",
-    "files": "descriptors listing removal spilling walking workspace workspace_cap"
-    " writing",
-    "boxes": "box call capture conduct dispatch driver driver_modes driver_values"
-    " engine frames fresh languages launch opened outcome processes service session"
-    " streams verdict waiting",
-    "reading": "excerpt facts gallery pages pagetext prompting rendering shown visuals",
+    "files": "archive contents export listing locations origin"
+    " snapshot spilling staging walking workspace workspace_cap writing",
+    "boxes": "backlog box call capture conduct deps dispatch driver driver_modes"
+    " driver_search driver_values engine frames fresh installer_settings languages"
+    " launch opened outcome processes prune service session setup streaming streams"
+    " turns verdict waiting",
+    "reading": "edits excerpt facts gallery nearest pages pagetext prompting rendering"
+    " shown visuals",
     "sandboxes": "sandbox",
-    "tools": "aliases arguments argwords code_tools codetext file_tools jsontext schema"
-    " members tools toolspec turn wire",
+    "pools": "conversations keeping lease pool seats turnover",
+    "tools": "aliases arguments argwords code_tools codetext command_tool edit_tool"
+    " file_tools filespec jsontext programs runs schema search search_shell"
+    " search_tools members source tools toolspec turn wire",
     "testing": "contract sandbox_contract scripted scripted_wire testing",
-    "screens": "cli demo doctor flags frameworks image_commands running screen",
+    "screens": "cli demo doctor flags frameworks image_commands prune_command"
+    " running screen",
 }
 LEVEL = {name: n for n, names in enumerate(LEVELS.values()) for name in names.split()}
 
 # Where each dependency may be imported, besides pydantic; the demo shows frameworks.
 ONLY_IN = {
+    "fsspec": {"locations"},
     "jinja2": {"prompting"},
     "openai": {"frameworks"},
     "packaging": {"packages"},
     "pytest": set(LEVELS["testing"].split()),
     "rich": {"screen"},
-    "typer": {"cli", "flags", "image_commands", "running"},
+    "typer": {"cli", "flags", "image_commands", "prune_command", "running"},
 }
 
 CORE = {p.stem: p for p in sorted((ROOT / "kern_tools").glob("[!_]*.py"))}

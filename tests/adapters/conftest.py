@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kern_tools import Sandbox
+from kern_tools import Sandbox, SandboxPool
 
 from .cells import Gate
 
@@ -37,3 +37,10 @@ def gate(patient: Sandbox) -> Iterator[Gate]:
     gate = Gate(patient)
     yield gate
     gate.close()
+
+
+@pytest.fixture
+def pool() -> Iterator[SandboxPool]:
+    """A pool in which two conversations have room at once."""
+    with SandboxPool(max_sandboxes=2, prewarm=0, timeout_s=20) as pool:
+        yield pool

@@ -20,6 +20,7 @@ from langchain_core.messages import (
     messages_from_dict,
     messages_to_dict,
 )
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_openai import ChatOpenAI
@@ -29,7 +30,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import SecretStr
 
-from kern_tools import ExecutionResult, Sandbox
+from kern_tools import ExecutionResult, Sandbox, SandboxPool
 from kern_tools.adapters.langchain import KernToolkit, as_tools, result_of
 from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
 from kern_tools.tools import tools_of
@@ -332,3 +333,125 @@ async def test_cancelling_an_agent_ends_the_box_of_its_call(
         with pytest.raises(asyncio.CancelledError):
             await task
         assert gate.is_gone()
+
+
+# a pool
+
+
+def thread(name: str, **more: Any) -> Any:
+    """Write the config of a thread."""
+    return {"configurable": {"thread_id": name, **more}}
+
+
+READ = {"code": "import os\nprint(sorted(f for f in os.listdir() if f[0] != '.'))"}
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+async def test_threads_of_an_agent_do_not_share_files(
+    pool: SandboxPool, is_async: bool
+) -> None:
+    """Each `thread_id` has a sandbox, which its next run finds again."""
+    write = ScriptedCall("write_file", {"path": "n.txt", "content": "42"})
+    script: list[Step] = [
+        *([write, ScriptedCall("list_files", {})], "done"),
+        *(ScriptedCall("run_code", READ), "done"),
+        *(ScriptedCall("run_code", READ), "done"),
+    ]
+    with ScriptedServer(script) as server:
+        saver = InMemorySaver()
+        agent = agent_of(model(server), as_tools(pool), checkpointer=saver)
+        states: list[Any] = []
+        for name in ("t1", "t2", "t1"):
+            config = thread(name)
+            if is_async:
+                states.append(await agent.ainvoke(GO, config))
+            else:
+                states.append(agent.invoke(GO, config))
+    _, *later = (result_of(tool_messages(state)[-1]) for state in states)
+    assert [result and result.stdout for result in later] == ["[]\n", "['n.txt']\n"]
+    assert len(pool) == 2
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("config", [None, thread(""), {"configurable": {}}], ids=repr)
+def test_without_a_thread_nothing_runs(
+    pool: SandboxPool, name: str, config: Any
+) -> None:
+    """The fault is the operator's, and says what to pass."""
+    (tool,) = as_tools(pool, name)
+    message = tool.invoke(call(EXAMPLES[name], name=name), config)
+    result = result_of(message)
+    assert result is not None
+    assert result.fault is not None
+    assert (result.fault.type, result.fault.reason, result.fault.actor) == (
+        "startup_failed",
+        "conversation",
+        "operator",
+    )
+    assert message.status == "error"
+    assert "thread_id" in message.text
+    assert len(pool) == 0
+
+
+def test_parallel_first_calls_share_their_threads_sandbox(pool: SandboxPool) -> None:
+    """Calls of one turn that come first at once meet in one workspace."""
+    first = "import os, time\nwhile not os.path.exists('b'): time.sleep(.005)"
+    second = "open('b', 'w').close()"
+    calls = [ScriptedCall("run_code", {"code": code}, code) for code in (first, second)]
+    with ScriptedServer([calls, "done"]) as server:
+        state = agent_of(model(server), as_tools(pool)).invoke(GO, thread("t1"))
+    assert [message.status for message in tool_messages(state)] == ["success"] * 2
+    assert len(pool) == 1
+
+
+def test_the_config_tells_the_tenant(pool: SandboxPool) -> None:
+    """One `thread_id` of two tenants is two sandboxes; of nobody it is none."""
+
+    def tenant(config: RunnableConfig) -> object:
+        return config.get("configurable", {})["user"]
+
+    (tool,) = as_tools(pool, "code", tenant=tenant)
+    write = call({"code": "open('n.txt', 'w').close()"})
+    tool.invoke(write, thread("t1", user="ann"))
+    other = result_of(tool.invoke(call(READ), thread("t1", user="bob")))
+    nobody = [
+        result_of(tool.invoke(call(READ), config))
+        for config in (thread("t1"), thread("t1", user=None), thread("t1", user=""))
+    ]
+    assert other is not None
+    assert other.stdout == "[]\n"
+    faults = [result.fault for result in nobody if result is not None]
+    assert [fault and fault.reason for fault in faults] == ["tenant"] * 3
+    assert len(pool) == 2
+
+
+def test_a_thread_whose_sandbox_was_closed_is_told(pool: SandboxPool) -> None:
+    """The model reads it in the first reply, and code finds it in the result."""
+    (tool,) = as_tools(pool, "code")
+    for name in ("t1", "t2", "t3"):
+        tool.invoke(call(READ), thread(name))
+    message = tool.invoke(call(READ), thread("t1"))
+    result = result_of(message)
+    assert result is not None
+    assert (result.state_new, result.files_lost) == (True, True)
+    assert "files" in message.text.splitlines()[1]
+
+
+def test_a_pool_that_is_full_is_a_fault_to_try_again(pool: SandboxPool) -> None:
+    """A raise would end the agent's run."""
+    (tool,) = as_tools(pool, "code")
+    with pool.lease("a"), pool.lease("b"):
+        result = result_of(tool.invoke(call(READ), thread("t1")))
+    assert result is not None
+    assert result.fault is not None
+    assert (result.fault.reason, result.fault.retryable) == ("pool_full", True)
+
+
+def test_a_pools_tools_are_described_as_its_sandboxes_are(pool: SandboxPool) -> None:
+    """Same words and schema, and no sandbox is opened for them."""
+    pooled = [convert_to_openai_tool(tool) for tool in as_tools(pool)]
+    assert len(pool) == 0
+    toolkit = KernToolkit(sandbox=pool).get_tools()
+    assert [convert_to_openai_tool(tool) for tool in toolkit] == pooled
+    own = [convert_to_openai_tool(tool) for tool in as_tools(pool.get("t1"))]
+    assert pooled == own

@@ -21,11 +21,11 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.tools import FunctionTool, ToolOutput, calling
-from llama_index.core.workflow import JsonSerializer
+from llama_index.core.workflow import Context, JsonSerializer
 from workflows.context.serializers import PickleSerializer
 from workflows.errors import WorkflowCancelledByUser
 
-from kern_tools import Sandbox
+from kern_tools import Sandbox, SandboxPool
 from kern_tools.adapters.llama_index import KernToolSpec, as_tools, result_of
 from kern_tools.tools import tools_of
 
@@ -60,7 +60,7 @@ def asked(*calls: tuple[str, str, dict[str, Any]]) -> ChatMessage:
     return ChatMessage(role="assistant", blocks=blocks)
 
 
-def agent(sandbox: Sandbox, turns: Sequence[ChatMessage]) -> Any:
+def agent(sandbox: Sandbox | SandboxPool, turns: Sequence[ChatMessage]) -> Any:
     """Build an agent whose model says `turns`."""
     script = iter(turns)
 
@@ -263,3 +263,115 @@ async def test_cancelling_a_run_ends_the_box_of_its_call(
         await handler
     assert await asyncio.to_thread(gate.wait_end) == b""
     assert "late" not in [file.path for file in patient.list_files()]
+
+
+# a pool
+
+# What the framework keeps beside our id, it says, it cannot serialize.
+other_keys = pytest.mark.filterwarnings("ignore:Skipping serialization of known")
+DONE = ChatMessage(role="assistant", content="done")
+WRITE: dict[str, Any] = {"path": "n.txt", "content": "42"}
+LIST = ("list", "list_files", dict[str, Any]())
+
+
+async def last_text(running: Any, *, context: Any) -> str:
+    """Run an agent that says `DONE` in the end; give what its last tool call said."""
+    output: Any = await running.run(user_msg="go", ctx=context)
+    return str(output.tool_calls[-1].tool_output.content)
+
+
+@old_attributes
+@other_keys
+async def test_contexts_do_not_share_files(pool: SandboxPool) -> None:
+    """Each `Context` has a sandbox, which its next run finds again."""
+    turns = [asked(("w", "write_file", WRITE)), DONE, *[asked(LIST), DONE] * 2]
+    running = agent(pool, turns)
+    first, second = Context(running), Context(running)
+    await last_text(running, context=first)
+    assert "ok, 0 files" in await last_text(running, context=second)
+    assert "n.txt" in await last_text(running, context=first)
+    assert len(pool) == 2
+
+
+@old_attributes
+@other_keys
+async def test_a_context_that_was_serialized_finds_its_sandbox(
+    pool: SandboxPool,
+) -> None:
+    """It holds an id, and nothing that is alive."""
+    running = agent(pool, [asked(("w", "write_file", WRITE)), DONE])
+    context = Context(running)
+    await last_text(running, context=context)
+    stored = json.dumps(context.to_dict(serializer=JsonSerializer()))
+    again = agent(pool, [asked(LIST), DONE])
+    read = Context.from_dict(again, json.loads(stored), serializer=JsonSerializer())
+    assert "n.txt" in await last_text(again, context=read)
+    assert len(pool) == 1
+
+
+@old_attributes
+async def test_parallel_first_calls_share_their_contexts_sandbox(
+    pool: SandboxPool,
+) -> None:
+    """Calls of one turn that come first at once meet in one workspace."""
+    first = "import os, time\nwhile not os.path.exists('b'): time.sleep(.005)"
+    second = "open('b', 'w').close()"
+    turn = asked(
+        ("a", "run_code", {"code": first}), ("b", "run_code", {"code": second})
+    )
+    running = agent(pool, [turn, DONE])
+    output: Any = await running.run(user_msg="go", ctx=Context(running))
+    assert [c.tool_output.is_error for c in output.tool_calls] == [False, False]
+    assert len(pool) == 1
+
+
+@pytest.mark.parametrize("name", ["run_code", "list_files"])
+async def test_without_a_context_nothing_runs(pool: SandboxPool, name: str) -> None:
+    """The fault is the operator's; a model cannot write itself a context."""
+    arguments = {"code": "print(1)"} if name == "run_code" else {}
+    (tool,) = as_tools(pool, name)
+    forged = await tool.acall(**arguments, ctx="t1")
+    assert forged.raw_output["error"] == "bad_arguments"
+    for output in (tool.call(**arguments), await tool.acall(**arguments)):
+        result = result_of(output)
+        assert result is not None
+        assert result.fault is not None
+        assert (result.fault.type, result.fault.reason, result.fault.actor) == (
+            "startup_failed",
+            "conversation",
+            "operator",
+        )
+        assert output.is_error
+        assert "ctx" in output.content
+    assert len(pool) == 0
+
+
+@old_attributes
+async def test_the_context_tells_the_tenant(pool: SandboxPool) -> None:
+    """Also by an async function, as `ctx.store` wants it."""
+
+    async def tenant(context: Context[Any]) -> str:
+        return str(await context.store.get("user"))
+
+    running = agent(pool, [])
+    context = Context(running)
+    (tool,) = as_tools(pool, "list_files", tenant=tenant)
+    refused = result_of(await tool.acall(ctx=context))
+    assert refused is not None
+    assert refused.fault is not None
+    assert refused.fault.reason == "tenant"
+    for user in ("ann", "bob"):
+        await context.store.set("user", user)
+        assert not (await tool.acall(ctx=context)).is_error
+    assert len(pool) == 2
+
+
+@old_attributes
+def test_a_sync_call_takes_the_context_too(pool: SandboxPool) -> None:
+    """And leaves it out of `raw_input`, which has to be serialized."""
+    context = Context(agent(pool, []))
+    write, listing = as_tools(pool, ["write_file", "list_files"])
+    written = write.call(**WRITE, ctx=context)
+    assert written.raw_input["kwargs"] == WRITE
+    assert "n.txt" in listing(ctx=context).content
+    assert len(pool) == 1

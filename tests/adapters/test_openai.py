@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
-from kern_tools import Sandbox
+from kern_tools import ConfigError, Sandbox, SandboxPool
 from kern_tools.adapters.openai import Answers, OpenAITools, as_tools
 from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
 
@@ -371,3 +371,61 @@ def test_plain_definitions_never_ask_for_strict_mode(sandbox: Sandbox) -> None:
     assert all("strict" not in tool["function"] for tool in plain.chat)
     assert all(tool["strict"] is False for tool in plain.responses)
     assert plain.chat[0]["function"]["parameters"]["required"] == ["code"]
+
+
+# a pool
+
+
+async def test_conversations_do_not_share_files(pool: SandboxPool) -> None:
+    """Each `conversation` has a sandbox, which the next answer finds again."""
+    tools = as_tools(pool)
+    write = asked({"path": "n.txt", "content": "42"}, name="write_file")
+    listing = asked({}, name="list_files")
+    tools.answer([write], conversation="t1")
+    (other,) = await tools.aanswer([listing], conversation="t2")
+    (own,) = await tools.aanswer([listing], conversation="t1")
+    assert ("n.txt" in other.text, "n.txt" in own.text) == (False, True)
+
+
+def test_parallel_first_calls_share_their_conversations_sandbox(
+    pool: SandboxPool,
+) -> None:
+    """Calls of one turn that come first at once meet in one workspace."""
+    first = "import os, time\nwhile not os.path.exists('b'): time.sleep(.005)"
+    second = "open('b', 'w').close()"
+    calls = [asked({"code": first}, "a"), asked({"code": second}, "b")]
+    answers = as_tools(pool).answer(calls, conversation="t1")
+    assert [reply.fault_type for reply in answers] == [None, None]
+    assert len(pool) == 1
+
+
+@pytest.mark.parametrize("name", ["run_code", "list_files"])
+@pytest.mark.parametrize("conversation", [None, "", "None"])
+def test_without_a_conversation_nothing_runs(
+    pool: SandboxPool, name: str, conversation: object
+) -> None:
+    """The fault is the operator's, and says what to pass; every call is answered."""
+    arguments = PRINT if name == "run_code" else {}
+    answers = as_tools(pool).answer(
+        [asked(arguments, name=name)], conversation=conversation
+    )
+    (reply,) = answers
+    assert reply.result is not None
+    assert reply.result.fault is not None
+    assert (reply.fault_type, reply.result.fault.reason) == (
+        "startup_failed",
+        "conversation",
+    )
+    assert reply.result.fault.actor == "operator"
+    assert "conversation=" in answers.items[0]["output"]
+    assert len(pool) == 0
+
+
+def test_the_conversation_tells_the_tenant(pool: SandboxPool) -> None:
+    """What is given is the caller's own, such as `tenant/conversation`."""
+    tools = as_tools(pool, tenant=lambda key: key.partition("/")[0])
+    tools.answer([asked(PRINT)], conversation="ann/1")
+    assert pool.peek("ann/1", tenant="ann") is not None
+    assert pool.peek("ann/1") is None
+    with pytest.raises(ConfigError, match="pool"):
+        as_tools(pool.get("t1"), tenant=str)

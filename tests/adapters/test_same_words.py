@@ -145,7 +145,7 @@ class TestLangChain(AdapterContract):
     @pytest.fixture
     def adapter(self, sandbox: Sandbox) -> LangChainCaller:
         """Every tool, by name."""
-        return LangChainCaller({t.name: t for t in langchain.as_tools(sandbox)})
+        return LangChainCaller({t.name: t for t in langchain.as_tools(sandbox, "coding")})
 
 
 class TestLlamaIndex(AdapterContract):
@@ -154,7 +154,7 @@ class TestLlamaIndex(AdapterContract):
     @pytest.fixture
     def adapter(self, sandbox: Sandbox) -> LlamaIndexCaller:
         """Every tool, by name."""
-        tools = llama_index.as_tools(sandbox)
+        tools = llama_index.as_tools(sandbox, "coding")
         return LlamaIndexCaller({t.metadata.get_name(): t for t in tools})
 
 
@@ -164,7 +164,7 @@ class TestResponses(AdapterContract):
     @pytest.fixture
     def adapter(self, sandbox: Sandbox) -> OpenAICaller:
         """All tools at once."""
-        return OpenAICaller(openai.as_tools(sandbox))
+        return OpenAICaller(openai.as_tools(sandbox, "coding"))
 
 
 class TestChat(AdapterContract):
@@ -173,7 +173,7 @@ class TestChat(AdapterContract):
     @pytest.fixture
     def adapter(self, sandbox: Sandbox) -> OpenAIChatCaller:
         """All tools at once."""
-        return OpenAIChatCaller(openai.as_tools(sandbox))
+        return OpenAIChatCaller(openai.as_tools(sandbox, "coding"))
 
 
 @pytest.mark.parametrize("case", ADAPTER_CASES, ids=lambda case: case.name)

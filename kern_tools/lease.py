@@ -1,0 +1,111 @@
+"""Holding a conversation's sandbox, so that its pool does not close it meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import TYPE_CHECKING, TypeVar
+
+from .conversations import Conversation
+from .sandbox import Sandbox
+from .seats import Abandoned, Seat, Seats
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_T = TypeVar("_T")
+
+
+class Lease:
+    """Gives one conversation's sandbox, open, to a `with` or `async with` block.
+
+    Args:
+        seats: The pool's.
+        whose: The conversation.
+        open_seat: Opens a seat's sandbox; blocks.
+        threads: Where it is opened for a caller that must not block.
+    """
+
+    def __init__(
+        self,
+        seats: Seats,
+        whose: Conversation,
+        open_seat: Callable[[Seat], None],
+        threads: Executor,
+    ) -> None:
+        self._seats = seats
+        self._whose = whose
+        self._open_seat = open_seat
+        self._threads = threads
+        self._held: list[Seat] = []
+
+    def __enter__(self) -> Sandbox:
+        while True:
+            step, seat = self._seats.claim(self._whose)
+            if step == "wait":
+                until_left(seat).result()
+                continue
+            if step == "open":
+                self._open_seat(seat)
+            try:
+                sandbox = seat.opened.result()
+            except Abandoned:
+                continue
+            except BaseException:
+                self._seats.release(seat)
+                raise
+            self._held.append(seat)
+            return sandbox
+
+    async def __aenter__(self) -> Sandbox:
+        while True:
+            step, seat = self._seats.claim(self._whose)
+            if step == "wait":
+                await _awaited(until_left(seat))
+                continue
+            if step == "open":
+                self._threads.submit(self._open_seat, seat)
+            try:
+                sandbox = await _awaited(seat.opened)
+            except Abandoned:
+                continue
+            except BaseException:  # a cancelled caller leaves the sandbox to others
+                self._seats.release(seat)
+                raise
+            self._held.append(seat)
+            return sandbox
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._seats.release(self._held.pop())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._seats.release(self._held.pop())
+
+
+def until_left(seat: Seat) -> Future[None]:
+    """Give a future that resolves once a seat is left, or kept after all."""
+    left = seat.left
+    if left is not None:
+        return left
+    over: Future[None] = Future()  # it was left, or kept, since the claim
+    over.set_result(None)
+    return over
+
+
+async def _awaited(future: Future[_T]) -> _T:
+    """Await without handing a cancellation on: others may be waiting too."""
+    if future.done():
+        return future.result()
+    import asyncio  # as costly to import as the rest of the package together
+
+    return await asyncio.shield(asyncio.wrap_future(future))

@@ -1,0 +1,153 @@
+"""Find and remove what a killed process left, and nothing of a living one.
+
+A process that ends in order leaves nothing. One that is killed leaves its folders, at
+times a box whose code has cleared its parent-death signal, and kern's scratch. Whose a
+thing is stands in its name, and `ownership` tells whether that process lives.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .binary import run_kern
+from .ownership import (
+    BOX_PREFIX,
+    PREFIX,
+    DeadOwner,
+    dead_owner,
+    kept_environments,
+    remove_folder,
+    tokens,
+)
+from .processes import named_boxes, send_signal, wait_gone
+
+_END_S = 5.0
+_RECOVER_WAIT_S = 120.0
+_log = logging.getLogger(__name__)
+_begun: set[int] = set()  # the pids of this process and its parents by fork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneReport:
+    """What killed processes had left.
+
+    Attributes:
+        processes: How many processes ended without cleaning up.
+        boxes: Names of boxes that ran on.
+        workspaces: Workspaces that were to be removed at their close.
+        folders: Other folders: private files of boxes, unfinished installs and images.
+        files: Copies that kern keeps of the environments of such boxes.
+        kern: What kern said when it reclaimed its own scratch; None where not asked.
+        dry_run: They are still there.
+    """
+
+    processes: int
+    boxes: tuple[str, ...]
+    workspaces: tuple[Path, ...]
+    folders: tuple[Path, ...]
+    files: tuple[Path, ...]
+    kern: str | None
+    dry_run: bool
+
+    @property
+    def empty(self) -> bool:
+        """Nothing was left."""
+        return not (self.boxes or self.workspaces or self.folders or self.files)
+
+
+def prune(dry_run: bool = False) -> PruneReport:
+    """Remove what killed processes of this user left on this machine.
+
+    Workspaces that were passed in stay, as do images and what `setup` installed.
+
+    Args:
+        dry_run: Only look.
+
+    Returns:
+        What was found, and is gone now unless `dry_run`.
+
+    Raises:
+        HostError: There is no usable kern, or no place for our marks.
+        subprocess.TimeoutExpired: kern took too long over its own scratch.
+    """
+    found = [_pruned(token, dry_run=dry_run) for token in tokens()]
+    dead = [report for report in found if report is not None]
+    kern = None
+    if not dry_run:
+        kern = run_kern(["recover"], timeout_s=_RECOVER_WAIT_S).stdout.strip()
+    return PruneReport(
+        processes=len(dead),
+        boxes=tuple(name for one in dead for name in one.boxes),
+        workspaces=tuple(path for one in dead for path in one.workspaces),
+        folders=tuple(path for one in dead for path in one.folders),
+        files=tuple(path for one in dead for path in one.files),
+        kern=kern,
+        dry_run=dry_run,
+    )
+
+
+def prune_once() -> None:
+    """Start a look for our own leftovers, on a thread, once in a process."""
+    if os.getpid() in _begun:
+        return
+    _begun.add(os.getpid())
+    threading.Thread(target=_prune_ours, name="kern-tools-prune", daemon=True).start()
+
+
+def _prune_ours() -> None:
+    try:
+        for token in tokens():
+            _pruned(token, dry_run=False)
+    except OSError as error:
+        _log.warning("what killed processes left could not be removed: %s", error)
+
+
+def _pruned(token: str, *, dry_run: bool) -> PruneReport | None:
+    with dead_owner(token, keep=dry_run) as dead:
+        if dead is None:
+            return None
+        boxes = _end_boxes(f"{BOX_PREFIX}{token}-", dry_run=dry_run)
+        files = kept_environments(token)
+        if not dry_run:
+            for folder in dead.folders:
+                remove_folder(folder)
+            for file in files:
+                file.unlink(missing_ok=True)
+        return _report(dead, boxes, files, dry_run=dry_run)
+
+
+def _report(
+    dead: DeadOwner, boxes: Sequence[str], files: Sequence[Path], *, dry_run: bool
+) -> PruneReport:
+    workspaces = [path for path in dead.folders if path.name.startswith(f"{PREFIX}ws-")]
+    return PruneReport(
+        processes=1,
+        boxes=tuple(boxes),
+        workspaces=tuple(workspaces),
+        folders=tuple(path for path in dead.folders if path not in workspaces),
+        files=tuple(files),
+        kern=None,
+        dry_run=dry_run,
+    )
+
+
+def _end_boxes(prefix: str, *, dry_run: bool) -> list[str]:
+    """End the boxes of one dead process, and wait until they are gone."""
+    found = list(named_boxes(prefix))
+    try:
+        if not dry_run:
+            for _, descriptor in found:
+                send_signal(descriptor, signal.SIGKILL)
+            for name, descriptor in found:
+                if not wait_gone(descriptor, _END_S):
+                    _log.warning("the box %s was killed and did not end", name)
+    finally:
+        for _, descriptor in found:
+            os.close(descriptor)
+    return sorted({name for name, _ in found})

@@ -1,0 +1,178 @@
+"""Opening the sandboxes of a pool, and ending them: at need, unused, at the close."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from .conversations import Conversation
+from .faults import FaultType, SandboxError, SandboxFault
+from .keeping import Keeping
+from .lease import until_left
+from .sandbox import Sandbox
+from .seats import Abandoned, Seat, Seats
+
+if TYPE_CHECKING:
+    from .config import SandboxConfig
+
+CLOSED_AT_ONCE = 8
+_log = logging.getLogger("kern_tools")
+_Keep = Callable[[Conversation, Sandbox], None]
+
+
+class Turnover:
+    """Fills the seats of a pool with open sandboxes, and empties them.
+
+    Args:
+        config: The options of every sandbox.
+        seats: Who has one.
+        keeping: What stays of a sandbox that is closed.
+        idle_timeout_s: How long a sandbox may go unused; None for as long as it likes.
+    """
+
+    def __init__(
+        self,
+        config: SandboxConfig,
+        seats: Seats,
+        keeping: Keeping,
+        idle_timeout_s: float | None,
+    ) -> None:
+        self._config = config
+        self._seats = seats
+        self._keeping = keeping
+        self._idle_timeout_s = idle_timeout_s
+        self._closing = threading.Event()
+        self._watch: threading.Thread | None = None
+        self._watch_lock = threading.Lock()
+
+    def open(self, seat: Seat) -> None:
+        """Open a seat's sandbox; `seat.opened` tells when, or why it failed."""
+        try:
+            if seat.leaver is not None:
+                self._end(seat.leaver, self._keeping.evict)
+            sandbox = self._build(seat)
+        except BaseException as error:
+            self._seats.remove(seat)
+            interrupted = not isinstance(error, Exception)
+            seat.opened.set_exception(Abandoned() if interrupted else error)
+            if interrupted:
+                raise
+            return
+        seat.opened.set_result(sandbox)
+        self._start_watch()
+
+    def part(self, seat: Seat, *, keep: bool) -> None:
+        """Close a seat's sandbox whoever uses it, once it is open.
+
+        Args:
+            seat: The seat; one that was left already is fine.
+            keep: Keep its files, where there is a place for them.
+
+        Raises:
+            SandboxError: It was closed, but could not be kept.
+        """
+        if seat.opened.exception() is not None:
+            return
+        while not self._seats.leave(seat):
+            if self._seats.find(seat.whose) is not seat:
+                return
+            until_left(seat).result()
+        try:
+            self._end(seat, self._keeping.save if keep else None)
+        except SandboxError:
+            if self._seats.leave(seat):
+                self._end(seat, None)
+            raise
+
+    def close(self) -> None:
+        """Close every sandbox, also where one could not be kept.
+
+        Raises:
+            SandboxError: One could not be kept.
+        """
+        seats = self._seats.close()
+        self._closing.set()
+        with ThreadPoolExecutor(CLOSED_AT_ONCE, "kern-tools-pool-close") as threads:
+            parted = [threads.submit(self.part, seat, keep=True) for seat in seats]
+        if self._watch is not None and self._watch is not threading.current_thread():
+            self._watch.join()
+        for done in parted:
+            done.result()
+
+    def _build(self, seat: Seat) -> Sandbox:
+        sandbox = Sandbox(self._config)
+        try:
+            sandbox.open()
+            lost = self._keeping.restore(seat.whose, sandbox)
+            if lost is None and seat.again:
+                lost = "files"
+            if lost is not None:
+                sandbox.declare_lost(lost)
+        except BaseException as error:
+            sandbox.close()
+            if isinstance(error, SandboxError) and error.fault is None:
+                error.fault = _startup_fault(error)
+            raise
+        return sandbox
+
+    def _end(self, seat: Seat, keep: _Keep | None) -> None:
+        """Close the sandbox of a seat that is being left; if it cannot be kept, stay.
+
+        Raises:
+            SandboxError: It could not be kept.
+        """
+        sandbox = seat.opened.result()
+        try:
+            if keep is not None and sandbox.is_open:
+                keep(seat.whose, sandbox)
+        except BaseException:
+            self._seats.stay(seat)
+            raise
+        try:
+            if keep is not None:
+                self._keeping.remember(seat.whose)
+            sandbox.close()
+        finally:
+            self._seats.remove(seat)
+
+    # -- the idle time-out
+
+    def _start_watch(self) -> None:
+        timeout_s = self._idle_timeout_s
+        if timeout_s is None:
+            return
+        with self._watch_lock:
+            if self._watch is None and not self._closing.is_set():
+                name = "kern-tools-pool-idle"
+                self._watch = threading.Thread(
+                    target=self._watch_unused, args=(timeout_s,), name=name, daemon=True
+                )
+                self._watch.start()
+
+    def _watch_unused(self, timeout_s: float) -> None:
+        while not self._closing.wait(self._pause_s(timeout_s)):
+            for seat in self._seats.leave_unused(time.monotonic() - timeout_s):
+                try:
+                    self._end(seat, self._keeping.evict)
+                except Exception:
+                    _log.exception("a sandbox that went unused stays open")
+
+    def _pause_s(self, timeout_s: float) -> float:
+        """Tell how long no sandbox can have gone unused for `timeout_s`."""
+        since_s = self._seats.first_unused_s()
+        if since_s is None:
+            return timeout_s
+        return max(0.0, since_s + timeout_s - time.monotonic())
+
+
+def _startup_fault(error: SandboxError) -> SandboxFault:
+    return SandboxFault(
+        type=FaultType.STARTUP_FAILED,
+        reason=error.code,
+        message=str(error),
+        actor="operator",
+    )

@@ -1,0 +1,140 @@
+"""Hosts in odd states: what a program around us did before it called."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kern_tools import Sandbox
+
+
+def host(code: str) -> str:
+    """Run a program in an interpreter of its own; give what it printed."""
+    program = f"from kern_tools import Sandbox\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_host_that_ignores_its_children_is_never_told_success() -> None:
+    """Where the exit status is lost, the result says so instead of 0."""
+    printed = host(
+        "import signal\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "with Sandbox() as sandbox:\n"
+        "  print(sandbox.run_code('print(1)').stdout, end='')\n"
+        "  print(sandbox.run_code('exit 3', 'bash').success)\n"
+        "  print(sandbox.run_code('import ctypes; ctypes.string_at(0)').signal)\n"
+    )
+    assert printed == "1\nFalse\n11\n"
+
+
+def test_an_exception_from_a_signal_handler_ends_the_box() -> None:
+    """As with soft time limits of task queues: nothing is done afterwards."""
+    printed = host(
+        "import signal\n"
+        "from kern_tools.sandbox_contract import named_processes, NAMED\n"
+        "class Soft(Exception): pass\n"
+        "def stop(*_): raise Soft\n"
+        "signal.signal(signal.SIGUSR1, stop)\n"
+        "import os, signal\n"
+        "with Sandbox() as sandbox:\n"
+        "  try:\n"
+        "    sandbox.run_code(NAMED + 'print(1, flush=True)\\nwhile True: pass',\n"
+        "      on_stdout=lambda _: os.kill(os.getpid(), signal.SIGUSR1))\n"
+        "  except Soft: print('soft', named_processes())\n"
+    )
+    assert printed == "soft []\n"
+
+
+def test_the_host_s_signal_mask_stays_outside() -> None:
+    """Code finds no signal blocked or ignored."""
+    printed = host(
+        "import signal\n"
+        "numbers = [signal.SIGALRM, signal.SIGTERM, signal.SIGURG]\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, numbers)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "with Sandbox() as sandbox:\n"
+        "  code = 'import signal\\nprint(signal.pthread_sigmask(0, []))\\n'"
+        "    'print(signal.getsignal(1) == signal.SIG_IGN)'\n"
+        "  print(sandbox.run_code(code).stdout, end='')\n"
+        "  code = 'print(2, end=\"\")\\nwhile True: pass'\n"
+        "  late = sandbox.run_code(code, timeout_s=2)\n"
+        "  print(late.stdout)\n"
+    )
+    assert printed == "set()\nFalse\n2\n"
+
+
+def test_queued_calls_hold_no_descriptor() -> None:
+    """Three hundred calls wait their turn where few files may be open."""
+    printed = host(
+        "import asyncio, resource\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))\n"
+        "async def main():\n"
+        "  async with Sandbox(max_running=2, track_files=False) as sandbox:\n"
+        "    calls = [sandbox.arun_code('1') for _ in range(300)]\n"
+        "    return await asyncio.gather(*calls)\n"
+        "print(sum(result.success for result in asyncio.run(main())))\n"
+    )
+    assert printed == "300\n"
+
+
+async def test_a_cancel_while_files_are_looked_at_leaks_nothing() -> None:
+    """Descriptors and threads are as many as before."""
+    async with Sandbox(prewarm=0) as sandbox:
+        for n in range(500):
+            sandbox.write_file(f"f{n}", "")
+        await sandbox.arun_code("1")
+        before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        for _ in range(20):
+            call = asyncio.create_task(sandbox.arun_code("1"))
+            await asyncio.sleep(0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        assert (await sandbox.arun_code("print(2)")).stdout == "2\n"
+        assert len(os.listdir("/proc/self/fd")) <= before + 8  # noqa: PTH208
+
+
+@pytest.mark.parametrize("profile", ["vcpu:no-such-profile"])
+def test_a_box_that_cannot_start_is_always_a_result(profile: str) -> None:
+    """However early kern gives up, nothing is raised."""
+    with Sandbox(profiles=[profile], prewarm=0) as sandbox:
+        for _ in range(10):
+            result = sandbox.run_code("print(1)")
+            assert result.fault is not None
+            assert (result.fault.type, result.fault.actor) == (
+                "startup_failed",
+                "operator",
+            )
+            assert result.exit_code != 0
+
+
+def test_a_mount_that_vanished_is_named(tmp_path: Path) -> None:
+    """The fault's reason is `mount`, its message the path."""
+    source = tmp_path / "data"
+    source.mkdir()
+    with Sandbox(mounts={str(source): "/data"}, prewarm=0) as sandbox:
+        source.rmdir()
+        fault = sandbox.run_code("print(1)").fault
+    assert fault is not None
+    assert (fault.type, fault.reason) == ("startup_failed", "mount")
+    assert str(source) in fault.message
+
+
+def test_many_threads_share_a_sandbox() -> None:
+    """Each gets its own output, and no box is left."""
+    with Sandbox() as sandbox, ThreadPoolExecutor(32) as pool:
+        results = pool.map(lambda n: sandbox.run_code(f"print({n})").stdout, range(64))
+        assert list(results) == [f"{n}\n" for n in range(64)]

@@ -1,0 +1,68 @@
+"""The README's code runs as it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_openai import ChatOpenAI
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+from openai import OpenAI
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
+
+from kern_tools import Sandbox
+from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def _model(opened: ExitStack) -> BaseChatModel:
+    script: list[Step] = [
+        ScriptedCall("run_code", {"code": "import pandas\n1/0"}),
+        "nothing",
+    ]
+    server = opened.enter_context(ScriptedServer(script))
+    return ChatOpenAI(model="m", base_url=server.url, api_key="k")  # type: ignore[arg-type]
+
+
+def _client(opened: ExitStack) -> OpenAI:
+    call = ScriptedCall("run_code", {"code": "print(6 * 7)"})
+    script: list[Step] = [call, "nothing"]
+    server = opened.enter_context(ScriptedServer(script))
+    return opened.enter_context(OpenAI(base_url=server.url, api_key="k"))
+
+
+@pytest.fixture
+def names() -> Iterator[dict[str, Any]]:
+    """What the README's reader brings along: models and clients."""
+    with ExitStack() as opened:
+        names: dict[str, Any] = {
+            "model": _model(opened),
+            "client": _client(opened),
+            "llm": MockFunctionCallingLLM(),
+        }
+        yield names
+        if isinstance(sandbox := names.get("sandbox"), Sandbox):
+            sandbox.close()
+
+
+# LlamaIndex reads every attribute of its own agents, pydantic's deprecated ones too.
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20")
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211")
+def test_every_python_block_runs(
+    names: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From top to bottom, in one session."""
+    document = Sybil([PythonCodeBlockParser()]).parse(README)
+    document.namespace.update(names)
+    examples = list(document.examples())
+    for example in examples:
+        example.evaluate()
+    names.update(document.namespace)
+    assert len(examples) >= 4
+    assert "the code's own error" in capsys.readouterr().out
