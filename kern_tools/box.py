@@ -20,20 +20,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from .capture import Capture
 from .frames import FrameReader
 from .processes import box_process, send_signal
 from .service import Service
+from .supervisor import Supervisor
 from .verdict import Evidence
 
 if TYPE_CHECKING:
     from .call import Call
+    from .capture import Capture
     from .engine import Engine, Timer
     from .launch import Launch
 
-NOTES_BYTES = 1 << 16
 KERN_END_S = 5.0
 _CREDENTIALS = struct.Struct("iii")
 _ROOM_FOR_PIDFD = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
@@ -61,11 +61,8 @@ class Box:
         self._inside_pid = 0
         self._on_change = on_change
         self._service: Service | None = None
-        self._notes = Capture(NOTES_BYTES)
+        self._kern = Supervisor()
         self._frames = FrameReader()
-        self._outside = -1  # pidfd of kern
-        self._kern: subprocess.Popen[bytes] | None = None
-        self._started = self._alive = -1
         self._gone = self._killed = False
         self._holds_slot = True
         self._timers: list[Timer] = []
@@ -104,52 +101,25 @@ class Box:
             self.fail(error)
 
     def _spawn(self, call: Call | None) -> None:
-        self._notes.open()
-        self._started, started = os.pipe2(os.O_CLOEXEC)
-        self._alive, alive = os.pipe2(os.O_CLOEXEC)
-        stdin, stdin_end, stdout = self._streams(call)
-        try:
-            self._kern = subprocess.Popen(
-                [*_hearing(), *self.launch.argv],
-                stdin=stdin,
-                stdout=stdout,
-                stderr=self._notes.writer,
-                pass_fds=(started, alive),
-                start_new_session=True,
-                env={
-                    **self.launch.environ,
-                    "KERN_STARTED_FD": str(started),
-                    "KERN_ALIVE_FD": str(alive),
-                },
-            )
-        finally:
-            for descriptor in (started, alive):
-                os.close(descriptor)
-            self._notes.close_writer()
-            if stdin_end is not None:
-                stdin_end.close()
-        self._outside = os.pidfd_open(self._kern.pid)
-        self.watch(self._outside, self._on_kern_end)
-        self.watch(self._notes.reader, partial(self.drain, self._notes))
+        if self.launch.driver is None:
+            assert call is not None
+            apart = self.launch.stderr_on_stdin
+            stdin = call.stderr.writer if apart else subprocess.DEVNULL
+            self._kern.start(self.launch, stdin=stdin, stdout=call.stdout.writer)
+        else:
+            self.control, end = socket.socketpair()
+            self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            with end:
+                null = subprocess.DEVNULL
+                self._kern.start(self.launch, stdin=end.fileno(), stdout=null)
+        self.watch(self._kern.pidfd, self._on_kern_end)
+        self.watch(self._kern.notes.reader, partial(self.drain, self._kern.notes))
         if self.control is not None:
             self._send_driver(self.control)
         else:
-            self.watch(self._alive, self._on_alive)
+            self.watch(self._kern.alive, self._on_alive)
             if self._service is not None:
                 self._service.listen()
-
-    def _streams(
-        self, call: Call | None
-    ) -> tuple[int, IO[bytes] | socket.socket | None, int]:
-        """Choose the box's stdin and stdout, and what to close here afterwards."""
-        if self.launch.driver is not None:
-            self.control, end = socket.socketpair()
-            self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            return end.fileno(), end, subprocess.DEVNULL
-        assert call is not None
-        apart = self.launch.stderr_on_stdin
-        stdin = call.stderr.writer if apart else subprocess.DEVNULL
-        return stdin, None, call.stdout.writer
 
     def _send_driver(self, control: socket.socket) -> None:
         assert self.launch.driver is not None
@@ -214,10 +184,10 @@ class Box:
 
     def _on_alive(self) -> None:
         """Follow a box without the driver: bytes while it is built, then the end."""
-        byte = os.read(self._alive, 64)
+        byte = self._kern.read_alive()
         self.evidence = replace(self.evidence, alive=self.evidence.alive + byte)
         if not byte:
-            self.engine.unwatch(self._alive)
+            self.engine.unwatch(self._kern.alive)
             if b"x" not in self.evidence.alive and not self._killed:
                 self._mark_ready()
 
@@ -231,7 +201,7 @@ class Box:
     def kill(self) -> None:
         """End the box and everything in it."""
         self._killed = True
-        if self._gone or self._kern is None or self._outside < 0:
+        if self._gone or self._kern.pid is None:
             return
         if self.inside < 0:
             pid = box_process(self._kern.pid)
@@ -239,9 +209,9 @@ class Box:
                 self._hold(pid)
         if self.inside >= 0:
             send_signal(self.inside, signal.SIGKILL)
-            self.after(KERN_END_S, self._kill_kern)
+            self.after(KERN_END_S, self._kern.kill)
         else:
-            self._kill_kern()
+            self._kern.kill()
 
     def signal_group(self, number: int) -> None:
         """Signal the group that the driver leads, where it made one."""
@@ -256,27 +226,20 @@ class Box:
             self._inside_pid = pid
             self.watch(self.inside, self._on_gone)
 
-    def _kill_kern(self) -> None:
-        if self._outside >= 0 and self._kern is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._kern.pid, signal.SIGKILL)
-
     def _on_gone(self) -> None:
         self.engine.unwatch(self.inside)
         self._gone = True
         self._advance()
 
     def _on_kern_end(self) -> None:
-        assert self._kern is not None
-        self.engine.unwatch(self._outside)
-        status = _status_of(self._kern)
-        self._notes.drain_all()
+        self.engine.unwatch(self._kern.pidfd)
+        status, started, alive = self._kern.reap()
         self.evidence = replace(
             self.evidence,
             status=status,
             reaped=True,
-            started=_read_now(self._started),
-            alive=self.evidence.alive + _read_now(self._alive),
+            started=started,
+            alive=self.evidence.alive + alive,
         )
         if self.inside < 0:
             self._gone = True
@@ -291,14 +254,14 @@ class Box:
 
     def notes_so_far(self) -> str:
         """What kern said about this box until now."""
-        self._notes.drain()
-        return self._notes.text()[0]
+        self._kern.notes.drain()
+        return self._kern.notes.text()[0]
 
     def fail(self, error: BaseException) -> None:
         """End the call in hand because this house failed, and clean up."""
         if self._service is not None:
             self._service.fail(error)
-        if self._kern is None:
+        if self._kern.pid is None:
             self._dispose()
         else:
             self.kill()
@@ -322,23 +285,22 @@ class Box:
         if self.control is not None:
             self.control.close()
             self.control = None
-        self._notes.close()
-        for descriptor in (self.inside, self._outside, self._started, self._alive):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self.inside = self._outside = self._started = self._alive = -1
+        self._kern.close()
+        if self.inside >= 0:
+            os.close(self.inside)
+            self.inside = -1
 
     def abandon(self) -> None:
         """Kill the box without waiting."""
         if self.inside >= 0:
             send_signal(self.inside, signal.SIGKILL)
         else:
-            self._kill_kern()
+            self._kern.kill()
 
     def _descriptors(self) -> list[int]:
         control = -1 if self.control is None else self.control.fileno()
-        all_of_them = (control, self._notes.reader, self.inside, self._outside)
-        return [d for d in (*all_of_them, self._alive) if d >= 0]
+        own = [d for d in (control, self.inside) if d >= 0]
+        return own + self._kern.descriptors()
 
     # -- the engine, for this box
 
@@ -365,26 +327,6 @@ class Box:
             self.engine.started()
 
 
-def _hearing() -> list[str]:
-    """Give what starts kern in a host that ignores SIGCHLD.
-
-    kern would inherit that, and lose the exit status of what it runs.
-    """
-    deaf = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
-    return ["env", "--default-signal=CHLD"] if deaf else []
-
-
-def _status_of(kern: subprocess.Popen[bytes]) -> int | None:
-    """Reap kern; None where someone else in this process did, or nobody can."""
-    try:
-        _, status = os.waitpid(kern.pid, 0)
-    except ChildProcessError:
-        kern.returncode = 0
-        return None
-    kern.returncode = os.waitstatus_to_exitcode(status)
-    return kern.returncode
-
-
 def _receive(control: socket.socket, *, trusted: bool) -> tuple[bytes, list[int]]:
     """Read the control socket.
 
@@ -402,12 +344,3 @@ def _receive(control: socket.socket, *, trusted: bool) -> tuple[bytes, list[int]
         ]
     except ConnectionResetError:
         return b"", []
-
-
-def _read_now(descriptor: int) -> bytes:
-    """Read what is there; a forked child of the host may hold the other end open."""
-    os.set_blocking(descriptor, False)
-    try:
-        return os.read(descriptor, 64)
-    except BlockingIOError:
-        return b""

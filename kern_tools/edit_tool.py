@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Annotated
-from weakref import WeakKeyDictionary
 
 from pydantic import AfterValidator
 
@@ -13,7 +11,13 @@ from .edits import Ambiguous, Edit, Hunk, NotFound, TooLarge, edit
 from .escaping import escape
 from .excerpt import fenced
 from .faults import WorkspaceError
-from .filespec import FileArguments, FilePath, file_tool, shown_path
+from .filespec import (
+    FileArguments,
+    FilePath,
+    file_tool,
+    only_writer,
+    shown_path,
+)
 from .nearest import Nearest, nearest
 from .quantities import count, size
 from .reply import Reply
@@ -29,7 +33,6 @@ _LINES_NAMED = 10
 _LINES_SHOWN = 12
 _LINE_MAX_CHARS = 300
 _OWN_CHARS = 500
-_LOCKS: WeakKeyDictionary[Workspace, threading.Lock] = WeakKeyDictionary()
 
 
 def _not_empty(old: str) -> str:
@@ -60,8 +63,7 @@ def _edit(sandbox: Sandbox, arguments: EditFile, call_id: str | None) -> Reply:
         return bad_arguments(_NAME, why, call_id)
     workspace, path = sandbox.workspace, arguments.path
     room = sandbox.config.budget.text_chars
-    # Calls of one turn run side by side, and none may undo another.
-    with _LOCKS.setdefault(workspace, threading.Lock()):
+    with only_writer(workspace):
         data = _read(workspace, path)
         text = _decoded(data, path)
         try:

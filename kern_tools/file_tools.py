@@ -7,7 +7,13 @@ import os
 from pydantic import Field
 
 from .excerpt import fenced
-from .filespec import FileArguments, FilePath, file_tool, shown_path
+from .filespec import (
+    FileArguments,
+    FilePath,
+    file_tool,
+    only_writer,
+    shown_path,
+)
 from .listing import Files
 from .names import shown_name
 from .pagetext import page_text
@@ -84,7 +90,8 @@ def _described(head: bytes, total_bytes: int, shown: str) -> str:
 
 def _write(sandbox: Sandbox, arguments: WriteFile, call_id: str | None) -> Reply:
     content = arguments.content
-    sandbox.workspace.write_file(arguments.path, content)
+    with only_writer(sandbox.workspace):
+        sandbox.workspace.write_file(arguments.path, content)
     written = count(len(content.encode()), "byte")
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
     text = f"ok, wrote {shown_path(arguments.path)}, {written}, {count(lines, 'line')}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Annotated, Any
+from weakref import WeakKeyDictionary
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
@@ -14,8 +16,10 @@ from .names import shown_name
 from .reply import Reply
 from .sandbox import Sandbox
 from .toolspec import ToolSpec, text_reply
+from .workspace import Workspace
 
 _SHOWN_MAX_CHARS = 160
+_LOCKS: WeakKeyDictionary[Workspace, threading.Lock] = WeakKeyDictionary()
 
 Do = Callable[[Sandbox, Any, str | None], Reply]
 
@@ -66,6 +70,11 @@ def file_tool(
         return run(sandbox, given, call_id)
 
     return ToolSpec(name=name, arguments=arguments, run=run, arun=arun)
+
+
+def only_writer(workspace: Workspace) -> threading.Lock:
+    """Give the lock for writing: calls run side by side, none may undo another."""
+    return _LOCKS.setdefault(workspace, threading.Lock())
 
 
 def refused(name: str, error: WorkspaceError, call_id: str | None) -> Reply:

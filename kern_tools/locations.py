@@ -131,7 +131,7 @@ def read(location: Location, limit_bytes: int) -> Generator[BinaryIO]:
         os.close(descriptor)
 
 
-def removed(location: Location) -> bool:
+def remove(location: Location) -> bool:
     """Remove what is at a location; False where there is nothing.
 
     Raises:
@@ -148,22 +148,6 @@ def removed(location: Location) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def remove(location: Location) -> None:
-    """Remove what is at a location; nothing there is fine.
-
-    Raises:
-        OSError: It cannot be removed.
-        ImportError: The URL needs a library that is not installed; the text names it.
-    """
-    path = _path(location)
-    with suppress(FileNotFoundError):
-        if path is not None:
-            path.unlink()
-            return
-        store, there = _store(os.fspath(location), "remove")
-        store.rm_file(there)
 
 
 @contextmanager

@@ -166,7 +166,8 @@ class Opened:
     def run(self, request: Request) -> ExecutionResult:
         """Conduct one call to its end, blocking."""
         with Conduct(self, request) as conduct:
-            return conduct.begin() or self.finish(conduct)
+            blocked = conduct.begin()
+            return self.finish(conduct) if blocked is None else blocked
 
     def finish(self, conduct: Conduct) -> ExecutionResult:
         """Wait for the end of a call that was begun, and conclude it."""
@@ -181,7 +182,8 @@ class Opened:
     async def arun(self, request: Request) -> ExecutionResult:
         """Conduct one call to its end; what walks the workspace is off the loop."""
         with Conduct(self, request) as conduct:
-            return await conduct.abegin() or await self.afinish(conduct)
+            blocked = await conduct.abegin()
+            return await self.afinish(conduct) if blocked is None else blocked
 
     async def afinish(self, conduct: Conduct) -> ExecutionResult:
         """Do as `finish`, without blocking the event loop."""

@@ -23,7 +23,7 @@ from .locations import (
     explained_location,
     named,
     read,
-    removed,
+    remove,
     written,
 )
 from .names import public_name
@@ -206,7 +206,7 @@ def remove_snapshot(location: Location) -> bool:
         ImportError: The URL needs a library that is not installed; the text names it.
     """
     with explained_location("remove", named(location)):
-        return removed(location)
+        return remove(location)
 
 
 def _judged(file: BinaryIO, limits: Limits) -> tuple[Origin, Contents]:

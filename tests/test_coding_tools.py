@@ -184,6 +184,15 @@ async def test_cancelling_a_command_ends_it(clean: Sandbox) -> None:
     assert printed(reply) == "7\n"
 
 
+def test_what_a_command_writes_can_be_heard(sandbox: Sandbox) -> None:
+    """Whoever listens to code listens to commands alike."""
+    heard: list[str] = []
+    reply = tool_of(sandbox, "run_command").call(
+        {"command": "echo out"}, on_output=lambda event: heard.append(event.text)
+    )
+    assert "".join(heard) == printed(reply) == "out\n"
+
+
 # edit_file
 
 

@@ -195,7 +195,7 @@ def test_a_timeout_ends_a_call_of_a_resident_alone(resident: Sandbox) -> None:
 def test_late_output_never_enters_a_later_call(resident: Sandbox) -> None:
     """A background process keeps the pipes of the call that left it."""
     code = "(while :; do echo late; sleep 0.01; done) & echo first"
-    assert resident.run_code(code, "sh").stdout.startswith("first")
+    assert "first" in resident.run_code(code, "sh").stdout
     for n in range(5):
         assert resident.run_code(f"print({n})").stdout == f"{n}\n"
 

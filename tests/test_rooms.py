@@ -39,7 +39,7 @@ LEVELS = {
     "boxes": "backlog box call capture conduct deps dispatch driver driver_modes"
     " driver_search driver_values engine frames fresh installer_settings languages"
     " launch opened outcome processes prune service session setup streaming streams"
-    " turns verdict waiting",
+    " supervisor turns verdict waiting",
     "reading": "edits excerpt facts gallery nearest pages pagetext prompting rendering"
     " shown visuals",
     "sandboxes": "sandbox",

@@ -133,11 +133,11 @@ AS_ANYBODY = """
 
     # Privileges go after the imports: where Python is installed may be private.
     with tempfile.TemporaryDirectory() as top:
+        with closing(Workspace.at(f"{top}/first")) as first:
+            save_snapshot(first, f"{top}/s")
+            restore_snapshot(first, f"{top}/s")
+    with tempfile.TemporaryDirectory() as top:
         if os.geteuid() == 0:
-            with closing(Workspace.at(f"{top}/first")) as first:
-                save_snapshot(first, f"{top}/s")
-                restore_snapshot(first, f"{top}/s")
-                Path(f"{top}/s").unlink()
             os.chown(top, 65534, 65534)
             os.setgroups([])
             os.setresgid(65534, 65534, 65534)

@@ -114,6 +114,22 @@ def test_output_before_a_timeout_is_told(sandbox: Sandbox) -> None:
     assert (stdout, result.fault_type) == ("on\n", "timeout")
 
 
+@pytest.mark.parametrize("is_async", [False, True], ids=["for", "async for"])
+def test_a_call_that_is_barred_tells_its_result_alone(
+    sandbox: Sandbox, is_async: bool
+) -> None:
+    """A full workspace is the whole answer, to every way of calling."""
+    options: dict[str, Any] = {"mode": sandbox.config.mode, "workspace_max_bytes": 1}
+    with Sandbox(**options) as full:
+        full.write_file("big", bytes(1 << 16))
+        stream = full.stream_code("print(1)")
+        (last,) = asyncio.run(collected(stream)) if is_async else list(stream)
+        assert full.run_code("print(1)").fault_type == "workspace_full"
+        assert asyncio.run(full.arun_code("1")).fault_type == "workspace_full"
+    assert isinstance(last, ResultEvent)
+    assert last.result.fault_type == "workspace_full"
+
+
 async def test_streams_side_by_side_do_not_mix(sandbox: Sandbox) -> None:
     """Each iterator has its own call's pieces."""
     calls = [collected(sandbox.stream_code(f"print({n})")) for n in range(6)]

@@ -1,0 +1,119 @@
+"""The kern process that supervises one box: started, listened to, reaped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from .capture import Capture
+
+if TYPE_CHECKING:
+    from .launch import Launch
+
+NOTES_BYTES = 1 << 16
+
+
+class Supervisor:
+    """kern, seen from outside its box.
+
+    Attributes:
+        notes: What kern says for people; nothing of a box with our driver.
+        pidfd: Readable once kern has ended.
+        alive: Readable with each byte kern says while it builds, then at the end.
+    """
+
+    def __init__(self) -> None:
+        self.notes = Capture(NOTES_BYTES)
+        self.pidfd = self.alive = self._started = -1
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, launch: Launch, *, stdin: int, stdout: int) -> None:
+        """Start kern.
+
+        Raises:
+            OSError: It could not be started.
+        """
+        self.notes.open()
+        self._started, started = os.pipe2(os.O_CLOEXEC)
+        self.alive, alive = os.pipe2(os.O_CLOEXEC)
+        said = {"KERN_STARTED_FD": str(started), "KERN_ALIVE_FD": str(alive)}
+        try:
+            self._process = subprocess.Popen(
+                [*_hearing(), *launch.argv],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=self.notes.writer,
+                pass_fds=(started, alive),
+                start_new_session=True,
+                env={**launch.environ, **said},
+            )
+        finally:
+            for descriptor in (started, alive):
+                os.close(descriptor)
+            self.notes.close_writer()
+        self.pidfd = os.pidfd_open(self._process.pid)
+
+    @property
+    def pid(self) -> int | None:
+        """Kern's pid while it can be signalled."""
+        return None if self._process is None or self.pidfd < 0 else self._process.pid
+
+    def read_alive(self) -> bytes:
+        """Read what kern said of the building; empty at its end."""
+        return os.read(self.alive, 64)
+
+    def reap(self) -> tuple[int | None, bytes, bytes]:
+        """Take leave of kern, once `pidfd` says that it has ended.
+
+        Returns:
+            Its exit status, or None where someone else in this process took it, or
+            nobody can; its bytes of the teardown; its last bytes of the building.
+        """
+        assert self._process is not None
+        status: int | None
+        try:
+            status = os.waitstatus_to_exitcode(os.waitpid(self._process.pid, 0)[1])
+        except ChildProcessError:
+            status = None
+        self._process.returncode = 0 if status is None else status
+        self.notes.drain_all()
+        return status, _read_now(self._started), _read_now(self.alive)
+
+    def kill(self) -> None:
+        """Kill kern and what is in its group; its scratch stays behind."""
+        if self.pid is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def descriptors(self) -> list[int]:
+        """Give what the engine may be watching."""
+        return [d for d in (self.notes.reader, self.pidfd, self.alive) if d >= 0]
+
+    def close(self) -> None:
+        """Close every descriptor; touch no process."""
+        self.notes.close()
+        for descriptor in (self.pidfd, self.alive, self._started):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.pidfd = self.alive = self._started = -1
+
+
+def _hearing() -> list[str]:
+    """Give what starts kern in a host that ignores SIGCHLD.
+
+    kern would inherit that, and lose the exit status of what it runs.
+    """
+    deaf = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
+    return ["env", "--default-signal=CHLD"] if deaf else []
+
+
+def _read_now(descriptor: int) -> bytes:
+    """Read what is there; a forked child of the host may hold the other end open."""
+    os.set_blocking(descriptor, False)
+    try:
+        return os.read(descriptor, 64)
+    except BlockingIOError:
+        return b""
