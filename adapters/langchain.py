@@ -99,8 +99,9 @@ class KernTool(BaseTool):
     are images; `status="error"` on a fault and on arguments that cannot be used; the
     result as plain JSON in `artifact`. Called with a dict, it returns the content.
 
-    In a LangGraph graph, output goes to its stream `custom` while the code runs: dicts
-    with one key, `kern_tools`, that hold the fields of an `OutputEvent`.
+    In a LangGraph graph, output goes to its custom stream while the code runs: dicts
+    with one key, `kern_tools`, that hold the fields of an `OutputEvent`. It is seen by
+    `stream`, `astream` and `astream_events` with `stream_mode="custom"`.
     """
 
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"

@@ -35,7 +35,7 @@ class Libraries:
             raise HostError(
                 "the image of the host's Python needs the GNU C library, and this"
                 " Python does not use it (musl, or linked statically): pass an image"
-                " reference such as image='docker.io/library/python:3.12-slim'",
+                " reference such as image='python:3.12-slim'",
                 code="no_libc",
             )
         return libc.parent

@@ -71,7 +71,7 @@ Network = Annotated[
 EgressAllow = Annotated[
     str | None,
     typer.Option(
-        metavar="DOMAINS", help="Only these may be reached, as 'pypi.org,example.com'."
+        metavar="DOMAINS", help="Only these may be reached, as 'example.com,example.org'."
     ),
 ]
 CapsRequired = Annotated[

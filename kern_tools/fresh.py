@@ -23,6 +23,7 @@ REFILL_AFTER_S = 0.05
 WARM_PER_PROCESS = 2 * (os.cpu_count() or 1)
 PRELOAD = ("os", "traceback", "linecache")
 _warm: set[Box] = set()  # in the engine thread only
+os.register_at_fork(after_in_child=_warm.clear)  # they are the parent's
 
 
 class FreshBoxes:

@@ -72,7 +72,7 @@ def ensure_image(
     if not _REFERENCE.fullmatch(image):
         raise ConfigError(
             f"image={image!r} is not an image reference: use 'host', or one such as"
-            " 'docker.io/library/python:3.12-slim'",
+            " 'python:3.12-slim'",
             option="image",
         )
     if packages and image != HOST:

@@ -119,7 +119,7 @@ _distribution = text(
 )
 _domain = text(
     rf"(?=.{{1,253}}$)(?:{_LABEL}\.)+[A-Za-z](?:[A-Za-z0-9-]{{0,61}}[A-Za-z0-9])",
-    "write a bare host name such as 'pypi.org': no scheme, port, path, address or"
+    "write a bare host name such as 'example.com': no scheme, port, path, address or"
     " wildcard, and other scripts as 'xn--...'",
 )
 _profile = text(

@@ -49,7 +49,7 @@ TAKEN: list[tuple[str, Any]] = [
     ("timeout_s", 0.001),
     ("timeout_s", 86_400),
     ("network", True),
-    ("egress_allow", ("pypi.org", "files.pythonhosted.org", "xn--bcher-kva.xn--p1ai")),
+    ("egress_allow", ("example.com", "files.example.com", "xn--bcher-kva.xn--p1ai")),
     ("cap_drop", ()),
     ("cap_drop", ["NET_RAW", "CAP_SYS_PTRACE"]),
     ("mounts", {"/usr/lib": "/host-lib"}),
@@ -142,15 +142,15 @@ REFUSED: dict[str, list[object]] = {
                 5,
                 "",
                 "localhost",
-                "https://pypi.org",
-                "pypi.org:443",
-                "pypi.org/simple",
-                "*.pypi.org",
+                "https://example.com",
+                "example.com:443",
+                "example.com/simple",
+                "*.example.com",
                 "1.2.3.4",
                 "a b.org",
                 "a,b.org",
-                "pypi.org.",
-                "pypi.org\n",
+                "example.com.",
+                "example.com\n",
                 "b\u00fccher.example",
                 "-a.org",
                 "a_b.org",
@@ -339,7 +339,7 @@ def test_the_defaults_are_safe() -> None:
 
 def test_full_network_and_an_allowlist_exclude_each_other() -> None:
     """With the host's network, a list of domains would promise what does not hold."""
-    error = refused(network=True, egress_allow=["pypi.org"])
+    error = refused(network=True, egress_allow=["example.com"])
     assert error.option == "egress_allow"
 
 
