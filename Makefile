@@ -44,7 +44,7 @@ demo: $(READY)
 	$(BIN)/kern-tools demo $(ARGS)
 
 test: $(READY)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n auto --dist loadfile $(ARGS)
 
 test-vm: $(READY)
 	$(BIN)/pytest tests/vm -m vm $(ARGS)

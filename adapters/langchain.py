@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, SkipValidation
 
 from kern_tools.events import OnOutput
 from kern_tools.extras import missing
-from kern_tools.members import member
-from kern_tools.reply import Reply, result_of_artifact
+from kern_tools.reply import Reply, member, result_of_artifact
 from kern_tools.result import ExecutionResult
 from kern_tools.sandbox import Sandbox
 from kern_tools.source import Pool, Source

@@ -13,8 +13,7 @@ from uuid import uuid4
 
 from kern_tools.events import OnOutput, OutputEvent
 from kern_tools.extras import missing
-from kern_tools.members import member
-from kern_tools.reply import Reply, result_of_artifact
+from kern_tools.reply import Reply, member, result_of_artifact
 from kern_tools.result import ExecutionResult
 from kern_tools.sandbox import Sandbox
 from kern_tools.source import Pool, Source
@@ -163,8 +162,7 @@ class KernFunctionTool(FunctionTool):
         )
         super().__init__(fn=run, async_fn=arun, metadata=metadata)
         # Agents then pass the `Context`, over whatever a model wrote by that name.
-        streams = tool.spec.arun_streaming is not None
-        self.requires_context = tool.source.is_pool or streams
+        self.requires_context = tool.source.is_pool or tool.spec.streams
         self.ctx_param_name = "ctx" if self.requires_context else None
 
     # `self` is positional only: a model may well write an argument of that name.

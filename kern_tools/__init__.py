@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SandboxClosed,
         SandboxError,
         SandboxFault,
+        SnapshotError,
         WorkspaceError,
     )
     from .pool import SandboxPool
@@ -50,6 +51,7 @@ __all__ = [  # noqa: RUF022 - plain `sorted` order, which a test can hold.
     "SandboxError",
     "SandboxFault",
     "SandboxPool",
+    "SnapshotError",
     "WorkspaceError",
     "__version__",
     "arun_code",
@@ -68,6 +70,7 @@ _MODULES = {
         "SandboxClosed",
         "SandboxError",
         "SandboxFault",
+        "SnapshotError",
         "WorkspaceError",
     ),
     "pool": ("SandboxPool",),

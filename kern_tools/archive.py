@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from .contents import Limits, Member, Refusal, Tally, checked_path, shown
+from .contents import Member, Refusal, Tally, checked_path, shown
 from .faults import SnapshotError
 from .names import PRIVATE_DIR
 
@@ -88,16 +88,16 @@ class Reader:
 
     Args:
         file: The archive, seekable.
-        limits: What the archive may hold.
+        max_bytes: What its files may add up to.
 
     Raises:
         Refusal: From any method: this is no snapshot, or one that cannot be used.
     """
 
-    def __init__(self, file: BinaryIO, limits: Limits) -> None:
+    def __init__(self, file: BinaryIO, max_bytes: int) -> None:
         file.seek(0)
         self._gzip = gzip.GzipFile(fileobj=file, mode="rb")
-        self._tally = Tally(limits)
+        self._tally = Tally(max_bytes)
         self._left = 0
         self._padding = 0
 

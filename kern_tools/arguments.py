@@ -9,10 +9,9 @@ from typing import Any, Generic, TypeGuard, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from .aliases import property_meant
-from .argwords import put_right, quoted, wanted, words
-from .codetext import LANGUAGES, repair_code
+from .codetext import LANGUAGES_MEANT, repair_code
 from .jsontext import NotJson, is_object, read_json
+from .properties import property_meant, put_right, quoted, wanted, words
 
 VALUE_MAX_BYTES = 1 << 20
 """The most that one text value may hold, as UTF-8."""
@@ -211,7 +210,7 @@ class _Reader(Generic[M]):
         named = values.get("language")
         if not isinstance(named, str):
             return values
-        known = LANGUAGES.get(named.strip().lower())
+        known = LANGUAGES_MEANT.get(named.strip().lower())
         if known in (None, named):
             return values
         self.repairs.append(f"read the language {quoted(named)} as {known}")

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from .engine import Engine, Timer
     from .launch import Launch
 
+NOTES_BYTES = 1 << 16
+MERGED_BYTES = 1 << 20
+"""Kept of kern's stderr, and where it is the command's too."""
 KERN_END_S = 5.0
 _CREDENTIALS = struct.Struct("iii")
 _ROOM_FOR_PIDFD = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
@@ -61,7 +64,9 @@ class Box:
         self._inside_pid = 0
         self._on_change = on_change
         self._service: Service | None = None
-        self._kern = Supervisor()
+        merged = launch.driver is None and not launch.stderr_on_stdin
+        self._kern = Supervisor(MERGED_BYTES if merged else NOTES_BYTES)
+        self._split: int | None = None
         self._frames = FrameReader()
         self._gone = self._killed = False
         self._holds_slot = True
@@ -188,6 +193,8 @@ class Box:
         self.evidence = replace(self.evidence, alive=self.evidence.alive + byte)
         if not byte:
             self.engine.unwatch(self._kern.alive)
+            if not self.launch.stderr_on_stdin:
+                self._split = len(self.words()[0])
             if b"x" not in self.evidence.alive and not self._killed:
                 self._mark_ready()
 
@@ -252,10 +259,17 @@ class Box:
         if self._gone and self.evidence.reaped:
             self._dispose()
 
-    def notes_so_far(self) -> str:
-        """What kern said about this box until now."""
+    def words(self) -> tuple[str, str]:
+        """Give what kern said until now, and what the command wrote after it.
+
+        The second is of a command whose stderr is kern's own: one that runs without
+        our driver in an image without a shell. What it wrote before we saw kern's
+        setup end is taken for kern's.
+        """
         self._kern.notes.drain()
-        return self._kern.notes.text()[0]
+        text = self._kern.notes.text()[0]
+        split = len(text) if self._split is None else self._split
+        return text[:split], text[split:]
 
     def fail(self, error: BaseException) -> None:
         """End the call in hand because this house failed, and clean up."""

@@ -52,6 +52,9 @@ class Call:
         done: Resolves to the `Evidence` once the box is gone and the streams are read.
         ended_by: Our own reason to end it, set before the kill.
         exit_code: What the driver said, or minus the signal of a child.
+        notes: What kern said, for people.
+        stray_stderr: What came after it on the same stream, of a command in an image
+            that has no shell to keep the two apart.
         state_new: Earlier calls of the sandbox had another box, which is gone.
         service: What a box does for it, once it has one.
     """
@@ -73,7 +76,7 @@ class Call:
         self.stderr = Capture(cap_bytes, on_stderr)
         self.results: list[RichResult] = []
         self.results_omitted = 0
-        self.notes = ""
+        self.notes = self.stray_stderr = ""
         self.done: Future[Evidence] = Future()
         self.ended_by: EndedBy | None = None
         self.exit_code: int | None = None

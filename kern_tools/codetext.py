@@ -11,7 +11,7 @@ from .fences import Fence, find_fence
 PARSED_MAX_CHARS = 16_384
 """Longer code is not parsed on the host, so what needs that is not repaired."""
 
-LANGUAGES = {
+LANGUAGES_MEANT = {
     "python": "python",
     "python3": "python",
     "py": "python",
@@ -100,7 +100,7 @@ def _unfenced(code: Code) -> Code:
     fence = find_fence(code.text)
     if fence is None:
         return code
-    named = LANGUAGES.get(fence.info.lower())
+    named = LANGUAGES_MEANT.get(fence.info.lower())
     inner = replace(code, language=code.language or named or "python")
     if fence.alone:
         return inner.repaired(fence.content, "took the code out of its markdown fence")

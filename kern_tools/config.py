@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from .budget import Budget
 from .mounts import Mount, check_mounts
-from .option_checks import refusal
 from .option_table import CHECKS
-from .options import FrozenMap, Options
+from .options import FrozenMap, Options, refusal, whole
 from .scratch import DEFAULT_TMPFS_MB, TOOLCHAIN_TMPFS_MB, check_tmpfs
 
 if TYPE_CHECKING:
@@ -26,6 +24,32 @@ MountSpec = str | tuple[str, str]
 
 OutputCallback = Callable[[str], object]
 """Called with pieces of a stream's text as they arrive."""
+
+_LEAST_TEXT_CHARS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget(Options):
+    """How much of one result a model, and a checkpoint, is given."""
+
+    text_chars: int = 8_000
+    """Characters of text in one reply, stderr first; the rest goes to a file."""
+    images: int = 4
+    """Images in one reply; further ones are named, not shown."""
+    image_bytes: int = 4 << 20
+    """Bytes of one image; a larger one is named, not shown."""
+    artifact_chars: int = 64_000
+    """Characters of each stream, and of all file names, in an artifact, which is what
+    checkpoints store."""
+    artifact_bytes: int = 1 << 20
+    """Bytes of all rich values in an artifact."""
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            unit = option.name.rpartition("_")[2]
+            low = _LEAST_TEXT_CHARS if option.name == "text_chars" else 0
+            check = whole(low, 1 << 30, unit)
+            check(f"budget.{option.name}", getattr(self, option.name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +166,7 @@ class SandboxConfig(Options):
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
             self._keep(name, check(name, getattr(self, name)))
+        _check_budget(self.budget)
         self._check_mounts()
         self._check_together()
 
@@ -214,3 +239,8 @@ class SandboxConfig(Options):
         if self.require_limits and os.environ.get("KERN_ALLOW_UNCAPPED"):
             why = "contradicts KERN_ALLOW_UNCAPPED in the environment"
             raise refusal("require_limits", True, why, "unset the variable")
+
+
+def _check_budget(value: object) -> None:
+    if not isinstance(value, Budget):
+        raise refusal("budget", value, "is not a Budget", "write Budget(...)")

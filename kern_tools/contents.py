@@ -14,7 +14,7 @@ from .names import (
     public_name,
     shown_name,
 )
-from .quantities import count, size
+from .quantities import size
 
 LIMIT_BYTES = 4 << 30
 """What the files of a snapshot may add up to where no `max_bytes` is given."""
@@ -31,19 +31,11 @@ class Refusal(Exception):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a snapshot may hold, so that no archive fills the host's disk."""
-
-    max_bytes: int = LIMIT_BYTES
-    max_entries: int = LIMIT_ENTRIES
-
-
 class Tally:
-    """Adds up the members of one archive and stops at the limits."""
+    """Adds up the members of one archive, so that none fills the host's disk."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._entries = self._bytes = self._names_bytes = 0
 
     def add(self, name_bytes: int, content_bytes: int) -> None:
@@ -55,19 +47,16 @@ class Tally:
         self._entries += 1
         self._names_bytes += name_bytes
         self._bytes += content_bytes
-        if self._entries > self._limits.max_entries:
-            most = count(self._limits.max_entries, "file and directory", _ENTRIES)
+        if self._entries > LIMIT_ENTRIES:
+            most = f"{LIMIT_ENTRIES:,} files and directories"
             raise Refusal(f"it holds more than {most}", "too_large")
         if self._names_bytes > _LIMIT_NAMES_BYTES:
             most = size(_LIMIT_NAMES_BYTES)
             raise Refusal(f"its names add up to more than {most}", "too_large")
-        if self._bytes > self._limits.max_bytes:
-            most = size(self._limits.max_bytes)
+        if self._bytes > self._max_bytes:
+            most = size(self._max_bytes)
             why = f"its files add up to more than {most}; give a larger max_bytes"
             raise Refusal(why, "too_large")
-
-
-_ENTRIES = "files and directories"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import json
 from typing import NamedTuple
 from uuid import UUID
 
-from .faults import ConfigError, FaultType, SandboxFault
+from .faults import ConfigError, startup_fault
 
 KEY_MAX_CHARS = 1024
 _ID_CHARS = 32
@@ -69,12 +69,7 @@ def refused_key(option: str, message: str, remedy: str = "") -> ConfigError:
         remedy: What to do, for the error alone.
     """
     error = ConfigError(message + remedy, option=option)
-    error.fault = SandboxFault(
-        type=FaultType.STARTUP_FAILED,
-        reason=option,
-        message=message,
-        actor="operator",
-    )
+    error.fault = startup_fault(option, message)
     return error
 
 

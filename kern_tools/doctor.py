@@ -92,7 +92,7 @@ def _image(report: HostReport) -> Finding:
         return Finding("image", "ok", f"present, {reference}")
     if report.image_present is None:
         return Finding("image", "note", f"not known whether present, {reference}")
-    remedy = "nothing: the first sandbox makes it; `kern-tools image build` does so now"
+    remedy = "nothing: the first sandbox that uses it builds or pulls it"
     return Finding("image", "note", f"not there yet, {reference}", remedy)
 
 

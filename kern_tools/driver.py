@@ -308,7 +308,8 @@ def report() -> None:
     try:
         cache = own("linecache").cache
         for name, source in SOURCES.items():
-            cache[name] = (len(source), None, source.splitlines(True), name)
+            lines = f"{source}\n".splitlines(True)  # linecache ends every line
+            cache[name] = (len(source), None, lines, name)
         own("traceback").print_exception(kind, error, trace)
     except BaseException:  # the code replaced one of them, or broke sys.stderr
         sys.__excepthook__(kind, error, trace)

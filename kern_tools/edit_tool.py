@@ -9,20 +9,19 @@ from pydantic import AfterValidator
 
 from .edits import Ambiguous, Edit, Hunk, NotFound, TooLarge, edit
 from .escaping import escape
-from .excerpt import fenced
+from .excerpt import fenced, fitting
 from .faults import WorkspaceError
 from .filespec import (
-    FileArguments,
     FilePath,
     file_tool,
     only_writer,
     shown_path,
 )
 from .nearest import Nearest, nearest
-from .quantities import count, size
+from .quantities import count, line_span, size
 from .reply import Reply
 from .sandbox import Sandbox
-from .toolspec import bad_arguments, text_reply
+from .toolspec import Arguments, bad_arguments, text_reply
 from .workspace import Workspace
 
 EDIT_MAX_BYTES = 4 << 20
@@ -43,7 +42,7 @@ def _not_empty(old: str) -> str:
     return old
 
 
-class EditFile(FileArguments):
+class EditFile(Arguments):
     """Arguments of `edit_file`."""
 
     path: FilePath
@@ -120,29 +119,19 @@ def _not_found(text: str, arguments: EditFile, room: int) -> str:
     near = nearest(text, arguments.old)
     if near is None:
         return f"{head}.\nnext: read the file, and take `old` from it as it is."
-    where = _span(near)
+    where = line_span(near.first, near.last)
     if not near.differs:
         lead = f"{head}. Nearest {_verb(near)} its {where}:"
     else:
         lead = f"{head}. Its {where} {_verb(near)} {near.differs}:"
     last = min(near.last, near.first + _LINES_SHOWN - 1)
     shown = [_text(line) for line in text.split("\n")[near.first - 1 : last]]
-    body = _fitting(shown, room - len(lead) - len(near.remedy) - _OWN_CHARS // 5)
-    return "\n".join([lead, fenced("\n".join(body)), f"next: {_lowered(near.remedy)}"])
-
-
-def _span(near: Nearest) -> str:
-    if near.first == near.last:
-        return f"line {near.first:,}"
-    return f"lines {near.first:,}-{near.last:,}"
+    body = fitting(shown, room - len(lead) - len(near.remedy) - _OWN_CHARS // 5)
+    return "\n".join([lead, fenced("\n".join(body)), f"next: {near.remedy}"])
 
 
 def _verb(near: Nearest) -> str:
     return "is" if near.first == near.last else "are"
-
-
-def _lowered(sentence: str) -> str:
-    return sentence[0].lower() + sentence[1:]
 
 
 def _ambiguous(error: Ambiguous, path: str) -> str:
@@ -161,7 +150,7 @@ def _done(done: Edit, data: bytes, arguments: EditFile, room: int) -> str:
     room -= _OWN_CHARS + sum(map(len, notes))
     crlf = _only_crlf(data) and _only_crlf(done.content)
     rows = [row for hunk in done.hunks for row in _rows(hunk, crlf=crlf)]
-    body = _fitting(rows, room)
+    body = fitting(rows, room)
     if len(body) < len(rows) or done.count > len(done.lines):
         notes.append("note: not all changes are shown.")
     blocks = [fenced("\n".join(body))] if body else []
@@ -205,16 +194,6 @@ def _text(line: str) -> str:
     text = escape(line.replace("\r", r"\r"))
     cut = len(text) - _LINE_MAX_CHARS
     return text if cut <= 0 else f"{text[:_LINE_MAX_CHARS]}... [{cut:,} more]"
-
-
-def _fitting(rows: Sequence[str], room: int) -> list[str]:
-    kept: list[str] = []
-    for row in rows:
-        room -= len(row) + 1
-        if room < 0:
-            break
-        kept.append(row)
-    return kept
 
 
 EDIT_FILE = file_tool(_NAME, EditFile, _edit, in_thread=False)

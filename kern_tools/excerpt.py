@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .quantities import count
@@ -123,6 +123,17 @@ def arrange(
 def fits(passages: Sequence[Passage], room: int) -> bool:
     """Tell whether all passages fit uncut."""
     return sum(passage.need(room) + 1 for passage in passages) <= room
+
+
+def fitting(rows: Iterable[str], room: int) -> list[str]:
+    """Keep the first rows, as many as `room` characters hold with their newlines."""
+    kept: list[str] = []
+    for row in rows:
+        room -= len(row) + 1
+        if room < 0:
+            break
+        kept.append(row)
+    return kept
 
 
 def _fenced(text: str, fence: str) -> tuple[str, str, str]:

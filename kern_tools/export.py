@@ -21,13 +21,12 @@ from .names import (
     shown_name,
 )
 from .quantities import size as spelled_size
-from .writing import write_all
+from .writing import CREATE, write_all
 
 if TYPE_CHECKING:
     from .workspace import Workspace
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
 _SUFFIX_LENGTH = 16
 
@@ -156,7 +155,7 @@ def _copy(
 
 
 def _write(source: int, parent: int, name: str, most_bytes: int) -> int:
-    descriptor = os.open(name, _CREATE, 0o666, dir_fd=parent)
+    descriptor = os.open(name, CREATE, 0o666, dir_fd=parent)
     copied = 0
     try:
         try:

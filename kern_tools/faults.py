@@ -49,6 +49,19 @@ class SandboxFault(BaseModel):
     """Who can do something about it: who wrote the code, or who runs the host."""
 
 
+def startup_fault(
+    reason: str, message: str, *, retryable: bool = False
+) -> SandboxFault:
+    """Make the fault of what did not start, for the operator to mend."""
+    return SandboxFault(
+        type=FaultType.STARTUP_FAILED,
+        reason=reason,
+        message=message,
+        retryable=retryable,
+        actor="operator",
+    )
+
+
 class SandboxError(RuntimeError):
     """Something on the developer's side needs a change; the message says which.
 

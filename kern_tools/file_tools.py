@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
+from typing import BinaryIO
 
 from pydantic import Field
 
-from .excerpt import fenced
+from .config import Budget
+from .excerpt import fenced, fitting
 from .filespec import (
-    FileArguments,
     FilePath,
     file_tool,
     only_writer,
     shown_path,
 )
-from .listing import Files
 from .names import shown_name
-from .pagetext import page_text
+from .pages import page_text
+from .picture import PictureError, inspect, mime_of
 from .quantities import count, size
-from .reply import Reply, TextPart
+from .reply import ImagePart, Part, Reply, TextPart
 from .sandbox import Sandbox
-from .toolspec import text_reply
-from .visuals import picture_parts
+from .toolspec import Arguments, text_reply
 
 _LISTED_MAX_FILES = 200
 _LINES_MAX = 10**12
@@ -30,7 +30,7 @@ _HEAD_BYTES = 8192
 _BINARY_HEAD_BYTES = 64
 
 
-class ReadFile(FileArguments):
+class ReadFile(Arguments):
     """Arguments of `read_file`."""
 
     path: FilePath
@@ -41,7 +41,7 @@ class ReadFile(FileArguments):
     """How many lines to read; as many as fit one reply when null."""
 
 
-class WriteFile(FileArguments):
+class WriteFile(Arguments):
     """Arguments of `write_file`."""
 
     path: FilePath
@@ -50,7 +50,7 @@ class WriteFile(FileArguments):
     """All that the file shall hold, stored as UTF-8 exactly as given."""
 
 
-class ListFiles(FileArguments):
+class ListFiles(Arguments):
     """Arguments of `list_files`."""
 
     path: FilePath | None = None
@@ -64,10 +64,12 @@ def _read(sandbox: Sandbox, arguments: ReadFile, call_id: str | None) -> Reply:
         head = file.read(_HEAD_BYTES)
         file.seek(0)
         shown = shown_path(arguments.path)
-        parts = picture_parts(file, head, total_bytes, shown, budget)
-        if parts is None and b"\0" in head:
+        parts: tuple[Part, ...]
+        if (mime := mime_of(head)) is not None:
+            parts = _picture(file, mime, total_bytes, shown, budget)
+        elif b"\0" in head:
             parts = (TextPart(_described(head, total_bytes, shown)),)
-        if parts is None:
+        else:
             text = page_text(
                 file,
                 shown,
@@ -77,6 +79,24 @@ def _read(sandbox: Sandbox, arguments: ReadFile, call_id: str | None) -> Reply:
             )
             parts = (TextPart(text),)
     return Reply(name="read_file", parts=parts, call_id=call_id)
+
+
+def _picture(
+    file: BinaryIO, mime: str, total_bytes: int, shown: str, budget: Budget
+) -> tuple[Part, ...]:
+    """Give text and image; text alone where it is broken or over the budget."""
+    if budget.images == 0 or total_bytes > budget.image_bytes:
+        most = size(budget.image_bytes)
+        why = f"over {most}" if budget.images else "this sandbox shows no images"
+        text = f"ok, {shown} is {mime} of {size(total_bytes)}; not shown: {why}"
+        return (TextPart(text),)
+    try:
+        picture = inspect(mime, file.read(budget.image_bytes))
+    except PictureError as error:
+        return (TextPart(f"ok, {shown} begins as {mime} but is not shown: {error}"),)
+    extent = f"{picture.width_px}x{picture.height_px}"
+    text = f"ok, image 1: {mime} {extent}, saved as {shown}"
+    return TextPart(text), ImagePart(mime, picture.data)
 
 
 def _described(head: bytes, total_bytes: int, shown: str) -> str:
@@ -101,7 +121,8 @@ def _write(sandbox: Sandbox, arguments: WriteFile, call_id: str | None) -> Reply
 def _list(sandbox: Sandbox, arguments: ListFiles, call_id: str | None) -> Reply:
     path = arguments.path or ""
     files = sandbox.workspace.list_files(path, limit=_LISTED_MAX_FILES)
-    rows = _rows(files, sandbox.config.budget.text_chars - _OWN_CHARS)
+    named = (f"{file.size:>12,}  {shown_name(file.path)}" for file in files)
+    rows = fitting(named, sandbox.config.budget.text_chars - _OWN_CHARS)
     least = "" if files.complete else "at least "
     head = f"ok, {least}{count(files.total, 'file')}"
     if path:
@@ -113,17 +134,6 @@ def _list(sandbox: Sandbox, arguments: ListFiles, call_id: str | None) -> Reply:
         lines[0] += f", the first {len(rows):,} by name"
         lines.append("next: list one directory of it, or search it with code.")
     return text_reply("list_files", "\n".join(lines), call_id)
-
-
-def _rows(files: Files, room: int) -> list[str]:
-    rows: list[str] = []
-    for file in files:
-        row = f"{file.size:>12,}  {shown_name(file.path)}"
-        room -= len(row) + 1
-        if room < 0:
-            break
-        rows.append(row)
-    return rows
 
 
 READ_FILE = file_tool("read_file", ReadFile, _read)

@@ -1,4 +1,4 @@
-"""What the tools for files share: their arguments, and how an error is answered."""
+"""What the tools for files share: how a path is taken, and how an error is answered."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator
 
 from .escaping import escape_line
 from .faults import WorkspaceError
 from .names import shown_name
 from .reply import Reply
 from .sandbox import Sandbox
-from .toolspec import ToolSpec, text_reply
+from .toolspec import Arguments, ToolSpec, text_reply
 from .workspace import Workspace
 
 _SHOWN_MAX_CHARS = 160
@@ -37,16 +37,8 @@ def without_nul(path: str) -> str:
 FilePath = Annotated[str, AfterValidator(without_nul)]
 
 
-class FileArguments(BaseModel):
-    """What every argument model of these tools is."""
-
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
-
-
 def file_tool(
-    name: str, arguments: type[BaseModel], do: Do, *, in_thread: bool = True
+    name: str, arguments: type[Arguments], do: Do, *, in_thread: bool = True
 ) -> ToolSpec:
     """Make a tool that uses files on the host's side, without a box.
 
@@ -58,13 +50,17 @@ def file_tool(
             a thread would go on writing after its call was cancelled.
     """
 
-    def run(sandbox: Sandbox, given: Any, call_id: str | None) -> Reply:
+    def run(
+        sandbox: Sandbox, given: Any, call_id: str | None, _: object = None
+    ) -> Reply:
         try:
             return do(sandbox, given, call_id)
         except WorkspaceError as error:
             return refused(name, error, call_id)
 
-    async def arun(sandbox: Sandbox, given: Any, call_id: str | None) -> Reply:
+    async def arun(
+        sandbox: Sandbox, given: Any, call_id: str | None, _: object = None
+    ) -> Reply:
         if in_thread:
             return await asyncio.to_thread(run, sandbox, given, call_id)
         return run(sandbox, given, call_id)

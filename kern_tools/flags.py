@@ -71,7 +71,8 @@ Network = Annotated[
 EgressAllow = Annotated[
     str | None,
     typer.Option(
-        metavar="DOMAINS", help="Only these may be reached, as 'example.com,example.org'."
+        metavar="DOMAINS",
+        help="Only these may be reached, as 'example.com,example.org'.",
     ),
 ]
 CapsRequired = Annotated[

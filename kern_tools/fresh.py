@@ -46,7 +46,7 @@ class FreshBoxes:
         warm: Callable[[], Launch] | None,
         prewarm: int,
         timeout_s: float,
-        on_change: Callable[[], None],
+        on_change: Callable[[Box], None],
     ) -> None:
         self._engine = engine
         self._cold = cold
@@ -155,5 +155,5 @@ class FreshBoxes:
             _warm.discard(box)
         if box.disposed:
             self._boxes.discard(box)
-            self._on_change()
+            self._on_change(box)
         self._tell_ready()

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 from .elf import Libraries, is_elf, libraries_of
-from .host_pip import add_pip
 from .host_python import HostPython, host_python
 from .image_store import (
     Progress,
@@ -137,7 +136,7 @@ def _assemble(tree: Tree, python: HostPython) -> None:
     for name in _MERGED:
         tree.link(name, f"usr/{name}")
     python.copy_into(tree)
-    add_pip(tree, python)
+    python.copy_pip_into(tree)
     _add_tools(tree)
     add_libraries(tree, libraries, libraries.trusted)
     _add_settings(tree)

@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 import sysconfig
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,10 @@ _LEFT_OUT_FOLDERS = (
 _LEFT_OUT_FILES = frozenset({"turtle.py", "EXTERNALLY-MANAGED"})
 _LEFT_OUT_SUFFIXES = (".pyc", ".a", ".o", ".orig")
 _LEFT_OUT_MODULES = ("_test", "_ctypes_test", "_xx", "xx", "_tkinter")
+_PIP = """#!/usr/local/bin/{python}
+from pip._internal.cli.main import main
+raise SystemExit(main())
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,24 @@ class HostPython:
                 "usr/local/lib/python3/dist-packages", f"../{self.name}/site-packages"
             )
 
+    def copy_pip_into(self, tree: Tree) -> None:
+        """Copy the interpreter's own pip, or unpack the wheel it came with.
+
+        A sandbox with a network can then install. Where the host has neither, the
+        image has no pip.
+        """
+        site = f"{self.home}/site-packages"
+        folder = self.stdlib / "site-packages" / "pip"
+        wheel = _pip_wheel(self.stdlib)
+        if folder.is_dir():
+            tree.copy_folder(f"{site}/pip", folder)
+        elif wheel is not None:
+            _unpack(tree, site, wheel)
+        else:
+            return
+        tree.write("usr/local/bin/pip", _PIP.format(python=self.name).encode(), 0o755)
+        tree.link("usr/local/bin/pip3", "pip")
+
     def _sources(self) -> Iterator[Path]:
         for folder, names, files in os.walk(self.stdlib):
             names[:] = [
@@ -129,3 +152,20 @@ def _libc() -> str:
 def _stamp(path: Path) -> str:
     stat = path.stat()
     return f"{path.resolve()}:{stat.st_size}:{stat.st_mtime_ns}"
+
+
+def _pip_wheel(stdlib: Path) -> Path | None:
+    # Debian keeps the wheels of `ensurepip` apart, at WHEEL_PKG_DIR.
+    places = (
+        stdlib / "ensurepip" / "_bundled",
+        Path(sysconfig.get_config_var("WHEEL_PKG_DIR") or "/none"),
+    )
+    wheels = [wheel for place in places for wheel in sorted(place.glob("pip-*.whl"))]
+    return wheels[-1] if wheels else None
+
+
+def _unpack(tree: Tree, site: str, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            if not member.is_dir():
+                tree.write(f"{site}/{member.filename}", archive.read(member))

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 
 from .binary import run_kern
 from .cache import cache_folder, made_cache_folder
-from .faults import FaultType, SandboxError, SandboxFault
+from .faults import SandboxError, startup_fault
 from .ownership import owned_folder, remove_folder
 
 Progress = Callable[[str], None]
@@ -46,10 +46,9 @@ def image_info(reference: str) -> ImageInfo | None:
         HostError: There is no usable kern, or no place for its images.
     """
     cache_folder()
-    answer = run_kern(["image", "inspect", reference, "--json"])
-    if answer.returncode != 0:
+    found = _inspected(reference)
+    if found is None:
         return None
-    found: dict[str, Any] = json.loads(answer.stdout)[0]
     config: dict[str, Any] = found.get("Config") or {}
     return ImageInfo(
         reference=reference,
@@ -61,13 +60,15 @@ def image_info(reference: str) -> ImageInfo | None:
 
 def image_environment(reference: str) -> dict[str, str]:
     """Return the variables that an image sets; none where it is not present."""
-    answer = run_kern(["image", "inspect", reference, "--json"])
-    if answer.returncode != 0:
-        return {}
-    found: dict[str, Any] = json.loads(answer.stdout)[0]
+    found = _inspected(reference) or {}
     config: dict[str, list[str]] = found.get("Config") or {}
     pairs = (line.partition("=") for line in config.get("Env") or [])
     return {name: value for name, _, value in pairs}
+
+
+def _inspected(reference: str) -> dict[str, Any] | None:
+    answer = run_kern(["image", "inspect", reference, "--json"])
+    return json.loads(answer.stdout)[0] if answer.returncode == 0 else None
 
 
 def images_named(prefix: str) -> list[ImageInfo]:
@@ -145,12 +146,7 @@ def pull_image(reference: str, *, timeout_s: float) -> None:
 
 def image_error(message: str) -> SandboxError:
     """Return the error for an image that no box can start from."""
-    fault = SandboxFault(
-        type=FaultType.STARTUP_FAILED,
-        message=message,
-        reason="image",
-        actor="operator",
-    )
+    fault = startup_fault("image", message)
     return SandboxError(message, code="image", fault=fault)
 
 

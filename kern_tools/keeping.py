@@ -8,7 +8,7 @@ from typing import Any
 
 from .call import Lost
 from .conversations import Conversation, Namer
-from .faults import FaultType, SandboxError, SandboxFault, SnapshotError
+from .faults import SandboxError, SnapshotError, startup_fault
 from .locations import explained_location, named, remove
 from .sandbox import Sandbox
 
@@ -105,11 +105,5 @@ class Keeping:
 
 def _unkept(what: str, reason: str) -> SandboxError:
     message = f"{what}, so that the sandbox which should make room is kept"
-    fault = SandboxFault(
-        type=FaultType.STARTUP_FAILED,
-        reason=reason,
-        message=message,
-        retryable=True,
-        actor="operator",
-    )
+    fault = startup_fault(reason, message, retryable=True)
     return SandboxError(message, code=reason, fault=fault)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from .conversations import Conversation
 from .sandbox import Sandbox
 from .seats import Abandoned, Seat, Seats
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _T = TypeVar("_T")
 
@@ -75,20 +72,10 @@ class Lease:
             self._held.append(seat)
             return sandbox
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._seats.release(self._held.pop())
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._seats.release(self._held.pop())
 
 

@@ -18,13 +18,13 @@ class Nearest:
         first: The first one, from 1.
         last: The last one.
         differs: How they differ, a clause; empty where no more than a line is alike.
-        remedy: What to do, a sentence.
+        remedy: What to do, after `next:`.
     """
 
     first: int
     last: int
     differs: str
-    remedy: str = "Take `old` from there, character by character."
+    remedy: str = "take `old` from there, character by character."
 
 
 def nearest(text: str, old: str) -> Nearest | None:
@@ -52,7 +52,7 @@ def _ways(text: str, old: str) -> Iterator[Nearest | None]:
 
 def _other_line_ends(text: str, old: str) -> Nearest | None:
     kind, end = ("CRLF", r"\r\n") if "\r\n" in text else ("LF", r"\n")
-    remedy = f"Write {end} where lines of `old` and `new` end."
+    remedy = f"write {end} where lines of `old` and `new` end."
     found = _place(text.replace("\r\n", "\n"), old.replace("\r\n", "\n"))
     return found and Nearest(*found, f"the same, but end in {kind}", remedy)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from .binary import find_kern
+from .box import Box
 from .call import Call, Lost
 from .conduct import Conduct, Request, house_trouble
 from .config import SandboxConfig
@@ -70,18 +71,25 @@ class Opened:
         self.turns = Turns()
         self.dispatch = self._fresh(prewarm=0)
         try:
-            self._furnish()
-            if not self.image.host_python:
-                self._try_out()
-            if config.mode != "fresh":
-                self.dispatch = self._session()
-                self._set_up()
-            elif self._has_python and config.prewarm:
-                self.dispatch = self._fresh(prewarm=config.prewarm)
-                self.when_ready()
+            self._make_ready()
         except BaseException:
             self.close()
             raise
+
+    def _make_ready(self) -> None:
+        """Find out what the image has, and start the boxes that come first."""
+        config = self.config
+        if config.require_limits:
+            self._demand_limits()
+        self._furnish()
+        if not self.image.host_python:
+            self._try_out()
+        if config.mode != "fresh":
+            self.dispatch = self._session()
+            self._set_up()
+        elif self._has_python and config.prewarm:
+            self.dispatch = self._fresh(prewarm=config.prewarm)
+            self.when_ready()
 
     def _furnish(self) -> None:
         """Join in what ends with the process; add what `setup` and `toolchain` ask."""
@@ -116,7 +124,7 @@ class Opened:
             warm=partial(self._launcher.driven, life_s, preload=PRELOAD),
             prewarm=prewarm,
             timeout_s=config.timeout_s,
-            on_change=lambda: self.dispatch.tell_emptied(),
+            on_change=self._on_box_end,
         )
         return Dispatch(engine(), carrier, config.max_running)
 
@@ -135,9 +143,22 @@ class Opened:
             setup_code=config.setup_code,
             setup_timeout_s=config.timeout_s,
             max_age_s=config.max_age_s,
-            on_change=lambda: self.dispatch.tell_emptied(),
+            on_change=self._on_box_end,
         )
         return Dispatch(engine(), carrier, max_running=1)
+
+    def _on_box_end(self, box: Box) -> None:
+        said = box.evidence.limits_enforced
+        if said is not None:
+            self.limits_enforced = said
+        self.dispatch.tell_emptied()
+
+    def known_limits(self) -> bool | None:
+        """Say whether the caps bind, asking kern where no box has told it yet."""
+        if self.limits_enforced is None:
+            report = host_report(reference=self.image.reference)
+            self.limits_enforced = report.limits_enforced
+        return self.limits_enforced
 
     def close(self) -> None:
         """End every call, wait for the boxes' end, remove what is ours."""

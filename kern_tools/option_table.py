@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from .budget import Budget
 from .faults import ConfigError
 from .mounts import check_workspace
-from .option_checks import (
+from .options import (
     Check,
+    FrozenMap,
     callback,
     each,
     flag,
-    instance,
+    near,
     number,
     one_of,
     optional,
@@ -22,7 +22,6 @@ from .option_checks import (
     text,
     whole,
 )
-from .options import FrozenMap, near
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -177,6 +176,5 @@ CHECKS: Mapping[str, Check] = {
     "max_running": whole(1, 4096, "calls"),
     "on_stdout": optional(callback),
     "on_stderr": optional(callback),
-    "budget": instance(Budget),
 }
-"""Option to check; `mounts` and `tmpfs` are checked together, by `config`."""
+"""Option to check; `config` checks `budget`, and `mounts` and `tmpfs` together."""

@@ -25,6 +25,7 @@ def result_of_call(
     verdict = judge(_with_shell_word(seen, call), _terms(call, config))
     stdout, lossy_stdout = call.stdout.text()
     code_stderr, lossy_stderr = call.stderr.text()
+    code_stderr += call.stray_stderr
     started_s = call.submitted_s if call.started_s is None else call.started_s
     ended_s = started_s if call.ended_s is None else call.ended_s
     return ExecutionResult(
@@ -82,10 +83,14 @@ def _explained(verdict: Verdict, config: SandboxConfig) -> SandboxFault | None:
         return fault
     missing = [str(bind.source) for bind in config.binds if not bind.source.exists()]
     if missing:
-        return fault.model_copy(
-            update={
-                "reason": "mount",
-                "message": f"the mounted path {missing[0]!r} is gone from the host",
-            }
-        )
+        message = f"the mounted path {missing[0]!r} is gone from the host"
+        return fault.model_copy(update={"reason": "mount", "message": message})
+    given = [
+        f"{name}={getattr(config, name)!r}"
+        for name in ("profiles", "apparmor", "user", "cpus")
+        if getattr(config, name)
+    ]
+    if given:  # what only kern can check, when it builds a box
+        message = f"{fault.message}; check {', '.join(given)}"
+        return fault.model_copy(update={"message": message})
     return fault

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from .config import SandboxConfig
 from .conversations import Namer, conversation_of
@@ -14,14 +14,11 @@ from .faults import ConfigError, SandboxError
 from .image import HOST, ImageRef
 from .keeping import Keeping, OnEvict
 from .lease import Lease
-from .option_checks import number, optional, whole
+from .options import number, optional, whole
 from .sandbox import Sandbox
 from .seats import Seats
 from .toolsets import DEFAULT_SETS
 from .turnover import Turnover
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 MAX_SANDBOXES = 256
 IDLE_TIMEOUT_S = 1800.0
@@ -202,23 +199,13 @@ class SandboxPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         import asyncio
 
         await asyncio.shield(asyncio.to_thread(self.close))

@@ -18,16 +18,6 @@ from .quantities import count, seconds, size
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = [
-    "DESCRIPTION_MAX_CHARS",
-    "SandboxFacts",
-    "advice",
-    "hint",
-    "ran",
-    "system_prompt",
-    "tool_description",
-]
-
 DESCRIPTION_MAX_CHARS = 1024
 """Source: `ToolMetadata.to_openai_tool` of llama-index-core 0.14 raises above it."""
 

@@ -23,5 +23,10 @@ def seconds(duration_s: float) -> str:
     return f"{_short(duration_s, 3)} s"
 
 
+def line_span(first: int, last: int) -> str:
+    """Give `line 3` or `lines 3-1,200`."""
+    return f"line {first:,}" if first == last else f"lines {first:,}-{last:,}"
+
+
 def _short(amount: float, digits: int = 1) -> str:
     return f"{amount:,.{digits}f}".rstrip("0").rstrip(".")

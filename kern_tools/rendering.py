@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Literal
 
 from .escaping import escape, escape_line
 from .excerpt import Passage, arrange, fits
+from .facts import SandboxFacts
 from .faults import SandboxFault
-from .gallery import Save, hang
 from .names import shown_name
-from .prompting import SandboxFacts, advice, hint, ran
+from .prompting import advice, hint, ran
 from .quantities import count, size
 from .reply import Part, TextPart
 from .result import ExecutionResult, FileInfo, RichResult
-from .shown import can_be_shown, text_of
+from .values import Save, can_be_shown, hang, text_of
 
 if TYPE_CHECKING:
     from .config import Budget
@@ -84,6 +84,15 @@ def render(
     ]
     text = _compose(top, passages, bottom, budget.text_chars, spill)
     return (TextPart(text), *(gallery.parts if images == "parts" else ()))
+
+
+def state_notes(result: ExecutionResult) -> list[str]:
+    """Say what a call found gone that earlier ones had made, as clauses."""
+    if result.files_lost:
+        return ["started anew: files and names of earlier calls are gone"]
+    if result.state_new:
+        return ["started anew: files are kept, all else of earlier calls is gone"]
+    return []
 
 
 def _compose(
@@ -171,18 +180,14 @@ def _no_output(result: ExecutionResult) -> list[str]:
 def _notes(
     result: ExecutionResult, facts: SandboxFacts, streams: list[Passage]
 ) -> list[str]:
-    notes: list[str] = []
-    if result.files_lost:
-        notes.append("started anew: files and names of earlier calls are gone.")
-    elif result.state_new:
-        notes.append("started anew: names of earlier calls are gone, files are kept.")
+    notes = state_notes(result)
     if result.state_lost and result.fault is None:
-        notes.append("names of earlier calls are lost with their box, files are kept.")
+        notes.append("names of earlier calls are lost with their box, files are kept")
     if result.lossy:
-        notes.append("output was not valid UTF-8; the bad bytes read U+FFFD.")
+        notes.append("output was not valid UTF-8; the bad bytes read U+FFFD")
     if result.truncated and not any(stream.origin for stream in streams):
-        notes.append(f"output over {size(facts.max_output_bytes)} was discarded.")
-    return [f"note: {note}" for note in notes]
+        notes.append(f"output over {size(facts.max_output_bytes)} was discarded")
+    return [f"note: {note}." for note in notes]
 
 
 def _streams(result: ExecutionResult, facts: SandboxFacts) -> list[Passage]:

@@ -111,7 +111,8 @@ class ExecutionResult(_Model):
     runtime_notes: list[str] = []
     """What kern said about the box, line by line: for people, never for a model."""
     exit_code: int = 0
-    """The process's; 128+n for signal n, 137 for our kills, 125 where nothing ran."""
+    """The process's; 128+n for signal n, 137 for our kills; kern's own, or 125, where
+    nothing ran."""
     signal: int | None = None
     """The signal that ended the code by itself (SIGSEGV): a crash, not a fault."""
     fault: SandboxFault | None = None

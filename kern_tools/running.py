@@ -8,11 +8,11 @@ from pathlib import Path
 
 import typer
 
-from .budget import Budget
+from .config import Budget
 from .flags import choice
-from .gallery import hang
 from .languages import LANGUAGES
 from .reply import Reply
+from .values import hang
 
 CODE_MAX = 119
 """The highest exit code that is the code's own."""

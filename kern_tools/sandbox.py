@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from .config import SandboxConfig
-from .faults import SandboxClosed, SandboxError
+from .faults import ConfigError, SandboxClosed, SandboxError
 from .result import ExecutionResult, FileInfo
 from .toolsets import DEFAULT_SETS
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from .call import Lost
+    from .facts import SandboxFacts
     from .locations import Location
     from .opened import Opened
-    from .prompting import SandboxFacts
     from .snapshot import RestoreReport, SnapshotReport
     from .streaming import CallStream
     from .streams import OnText
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 class Sandbox:
     """Runs code nobody has read, each call in a kernel-enforced box of its own.
 
-    Files in `/workspace` stay from call to call; processes, names and `/tmp` do not.
-    Calls may be made from any thread or event loop, also side by side.
+    Files in `/workspace` stay from call to call; `mode` says whether processes, `/tmp`
+    and Python's names do. Calls may be made from any thread or event loop.
 
     Args:
         config: Ready options; or give them by name, see `SandboxConfig`.
@@ -40,6 +39,11 @@ class Sandbox:
     """
 
     def __init__(self, config: SandboxConfig | None = None, /, **options: Any) -> None:
+        if config is not None and not isinstance(config, SandboxConfig):
+            raise ConfigError(
+                f"Sandbox({config!r}) is not given a SandboxConfig; write"
+                " Sandbox(timeout_s=5), or Sandbox(**options)"
+            )
         if config is not None and options:
             config = config.replace(**options)
         self.config = config if config is not None else SandboxConfig(**options)
@@ -78,24 +82,14 @@ class Sandbox:
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         await _aopen(self)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         import asyncio
 
         await asyncio.shield(asyncio.to_thread(self.close))
@@ -392,13 +386,13 @@ class Sandbox:
 
     def describe(self) -> SandboxFacts:
         """Give the plain facts that prompts are rendered from; no secrets."""
-        from .prompting import SandboxFacts
+        from .facts import SandboxFacts
 
         opened = self._ready()
         return SandboxFacts.of(
             self.config,
             opened.image,
-            limits_enforced=opened.limits_enforced,
+            limits_enforced=opened.known_limits(),
             installed=() if opened.deps is None else opened.deps.packages(),
         )
 

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from .contract import Contract
 from .faults import FaultType, SandboxClosed, WorkspaceError
 from .result import ExecutionResult
 from .sandbox import Sandbox
@@ -43,6 +42,25 @@ LIES = {
     "a failed start": "error: registry: manifest unknown",
     "an out of memory": "kern: the workload was killed by the OOM killer",
 }
+
+
+class Contract:
+    """Refuses subclasses that change a clause."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        clauses = {
+            name
+            for base in cls.__mro__[1:]
+            if base.__module__.startswith("kern_tools.")
+            for name in vars(base)
+            if name.startswith("test_")
+        }
+        if changed := sorted(clauses & vars(cls).keys()):
+            raise TypeError(
+                f"{cls.__name__} changes {', '.join(changed)} of a contract: make what "
+                "is tested hold it, or do not inherit the contract"
+            )
 
 
 class SandboxContract(Contract):

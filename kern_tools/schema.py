@@ -25,7 +25,10 @@ def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
     Source:
         https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     """
-    properties, _ = _properties(model)
+    properties = {
+        name: _nullable(kept) if is_nullable else kept
+        for name, (kept, is_nullable) in _properties(model).items()
+    }
     return _object(properties, required=list(properties))
 
 
@@ -41,8 +44,9 @@ def plain_schema(model: type[BaseModel]) -> dict[str, Any]:
     Raises:
         TypeError: A property is nested or has more than one type.
     """
-    properties, required = _properties(model)
-    return _object({name: _not_null(p) for name, p in properties.items()}, required)
+    properties = {name: kept for name, (kept, _) in _properties(model).items()}
+    fields = model.model_fields
+    return _object(properties, [name for name in fields if fields[name].is_required()])
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
@@ -54,16 +58,15 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     }
 
 
-def _properties(model: type[BaseModel]) -> tuple[dict[str, Any], list[str]]:
-    schema = model.model_json_schema()
-    properties = {
+def _properties(model: type[BaseModel]) -> dict[str, tuple[dict[str, Any], bool]]:
+    """Give each property's schema without null, and whether it may be null."""
+    return {
         name: _property(f"{model.__name__}.{name}", found)
-        for name, found in schema["properties"].items()
+        for name, found in model.model_json_schema()["properties"].items()
     }
-    return properties, schema.get("required", [])
 
 
-def _property(name: str, found: dict[str, Any]) -> dict[str, Any]:
+def _property(name: str, found: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     kinds = found.get("anyOf", [found])
     typed = [kind for kind in kinds if kind.get("type") != "null"]
     if len(typed) != 1 or typed[0].get("type") in (None, "object"):
@@ -71,7 +74,7 @@ def _property(name: str, found: dict[str, Any]) -> dict[str, Any]:
         raise TypeError(message)
     merged = typed[0] | found
     kept = {key: merged[key] for key in _KEPT if key in merged}
-    return _nullable(kept) if len(kinds) > len(typed) else kept
+    return kept, len(kinds) > len(typed)
 
 
 def _nullable(kept: dict[str, Any]) -> dict[str, Any]:
@@ -79,12 +82,3 @@ def _nullable(kept: dict[str, Any]) -> dict[str, Any]:
     if "enum" in kept:
         nullable["enum"] = [*kept["enum"], None]
     return nullable
-
-
-def _not_null(kept: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(kept["type"], list):
-        return kept
-    plain: dict[str, Any] = kept | {"type": kept["type"][0]}
-    if "enum" in kept:
-        plain["enum"] = [value for value in kept["enum"] if value is not None]
-    return plain

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator
 
 from .config import SandboxConfig
 from .escaping import escape_line
-from .excerpt import fenced
+from .excerpt import fenced, fitting
 from .faults import WorkspaceError
 from .filespec import (
-    FileArguments,
     FilePath,
     file_tool,
     refused,
@@ -22,14 +21,14 @@ from .filespec import (
 from .globs import BadGlob, Glob
 from .listing import Files, Scan, listed
 from .names import public_name, shown_name
-from .programs import arun_first, run_first
 from .quantities import count, seconds
+from .rendering import state_notes
 from .reply import Reply
 from .result import ExecutionResult
-from .runs import Run
+from .runspec import Run, arun_first, run_first
 from .sandbox import Sandbox
 from .search import Answer, BadPattern, Search, Unanswered
-from .toolspec import ToolSpec, bad_arguments, text_reply, with_notes
+from .toolspec import Arguments, ToolSpec, bad_arguments, text_reply, with_notes
 
 PATTERN_MAX_CHARS = 2000
 
@@ -50,7 +49,7 @@ def _usable(pattern: str) -> str:
 Pattern = Annotated[str, AfterValidator(_usable)]
 
 
-class SearchFiles(FileArguments):
+class SearchFiles(Arguments):
     """Arguments of `search_files`."""
 
     pattern: Pattern
@@ -59,7 +58,7 @@ class SearchFiles(FileArguments):
     """The directory to search with all below it, or one file; everything when null."""
 
 
-class FindFiles(FileArguments):
+class FindFiles(Arguments):
     """Arguments of `find_files`."""
 
     glob: Pattern
@@ -69,7 +68,9 @@ class FindFiles(FileArguments):
 # -- search_files
 
 
-def _search(sandbox: Sandbox, arguments: SearchFiles, call_id: str | None) -> Reply:
+def _search(
+    sandbox: Sandbox, arguments: SearchFiles, call_id: str | None, _: object = None
+) -> Reply:
     try:
         search = Search.of(sandbox.config, arguments.pattern, arguments.path or "")
         ways = _ways(sandbox.config, search, sandbox.run, call_id)
@@ -80,7 +81,7 @@ def _search(sandbox: Sandbox, arguments: SearchFiles, call_id: str | None) -> Re
 
 
 async def _asearch(
-    sandbox: Sandbox, arguments: SearchFiles, call_id: str | None
+    sandbox: Sandbox, arguments: SearchFiles, call_id: str | None, _: object = None
 ) -> Reply:
     try:
         search = Search.of(sandbox.config, arguments.pattern, arguments.path or "")
@@ -117,34 +118,25 @@ def _searched(
     call_id: str | None,
 ) -> Reply:
     if not result.success:
-        return Run.of(sandbox, _SEARCH, None).reply(sandbox, result, call_id)
+        return Run.of(sandbox, _SEARCH, call_id).reply(result)
     try:
         answer = search.answer(program, result.stdout)
     except BadPattern as bad:
         why = f"`pattern` is not a regular expression that can be used: {bad}."
-        return with_notes(bad_arguments(_SEARCH, why, call_id), _state(result))
+        return with_notes(bad_arguments(_SEARCH, why, call_id), state_notes(result))
     except Unanswered:
         text = "error: io. The search gave no answer that can be read; use run_code."
         return text_reply(_SEARCH, text, call_id, error="io")
     error = None if answer.stopped is None else "too_slow"
     text = _told(answer, search, sandbox.config.budget.text_chars)
     reply = text_reply(_SEARCH, text, call_id, error=error)
-    return with_notes(reply, _state(result))
-
-
-def _state(result: ExecutionResult) -> list[str]:
-    """Say what a result says of the box, which has no other way to the model."""
-    if result.files_lost:
-        return ["started anew: files and names of earlier calls are gone"]
-    if result.state_new:
-        return ["started anew: names of earlier calls are gone, files are kept"]
-    return []
+    return with_notes(reply, state_notes(result))
 
 
 def _told(answer: Answer, search: Search, room: int) -> str:
     where = f" in {shown_path(search.path)}" if search.inside else ""
     texts = (_row(*row) for row in answer.rows)
-    rows = _fitting(texts, room - _OWN_CHARS)
+    rows = fitting(texts, room - _OWN_CHARS)
     head = _verdict(answer, search, where)
     if rows and len(rows) < answer.lines:
         head += f", the first {len(rows):,} by path"
@@ -183,16 +175,6 @@ def _row(path: str, line: int, text: str) -> str:
     return f"{shown_name(path)}:{line}: {escape_line(text)}"
 
 
-def _fitting(texts: Iterable[str], room: int) -> list[str]:
-    rows: list[str] = []
-    for row in texts:
-        room -= len(row) + 1
-        if room < 0:
-            break
-        rows.append(row)
-    return rows
-
-
 SEARCH_FILES = ToolSpec(name=_SEARCH, arguments=SearchFiles, run=_search, arun=_asearch)
 
 
@@ -216,7 +198,7 @@ def _find(sandbox: Sandbox, arguments: FindFiles, call_id: str | None) -> Reply:
 
 
 def _found(files: Files, glob: str, room: int) -> str:
-    rows = _fitting((shown_name(file.path) for file in files), room)
+    rows = fitting((shown_name(file.path) for file in files), room)
     least = "" if files.complete else "at least "
     verb = "matches" if files.total == 1 else "match"
     lines = [f"ok, {least}{count(files.total, 'file')} {verb} {shown_path(glob)}"]

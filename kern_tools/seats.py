@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Literal
 
 from .conversations import Conversation
-from .faults import FaultType, PoolFull, SandboxClosed, SandboxFault
+from .faults import PoolFull, SandboxClosed, startup_fault
 from .sandbox import Sandbox
 
 Step = Literal["held", "open", "wait"]
@@ -198,13 +198,7 @@ class Seats:
 def _full(limit: Limit, count: int) -> PoolFull:
     code = "pool_full" if limit == "max_sandboxes" else "tenant_full"
     message = f"all {count} sandboxes that {limit} allows are in use"
-    fault = SandboxFault(
-        type=FaultType.STARTUP_FAILED,
-        reason=code,
-        message=message,
-        retryable=True,
-        actor="operator",
-    )
+    fault = startup_fault(code, message, retryable=True)
     remedy = f"{message}; try again when one is free, or raise {limit}"
     return PoolFull(remedy, code=code, fault=fault)
 

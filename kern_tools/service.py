@@ -180,7 +180,7 @@ class Service:
     def _finish(self, seen: Evidence) -> None:
         call = self.call
         self._let_go()
-        call.notes = self._box.notes_so_far()
+        call.notes, call.stray_stderr = self._box.words()
         call.finish(
             replace(
                 seen,

@@ -59,7 +59,7 @@ class SessionBox:
         setup_code: str | None,
         setup_timeout_s: float,
         max_age_s: float,
-        on_change: Callable[[], None],
+        on_change: Callable[[Box], None],
     ) -> None:
         self._engine = engine
         self._launch = launch
@@ -159,4 +159,4 @@ class SessionBox:
             self._box = None
         if box.disposed:
             self._boxes.discard(box)
-            self._on_change()
+            self._on_change(box)

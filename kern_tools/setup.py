@@ -22,7 +22,7 @@ from .deps import Deps
 from .dispatch import Dispatch
 from .engine import engine
 from .escaping import escape
-from .faults import FaultType, SandboxError, SandboxFault
+from .faults import FaultType, SandboxError, startup_fault
 from .fresh import FreshBoxes
 from .image_store import building
 from .installer_settings import InstallerSettings, installer_settings
@@ -182,7 +182,7 @@ def _run(launcher: Launcher) -> ExecutionResult:
         warm=None,
         prewarm=0,
         timeout_s=config.timeout_s,
-        on_change=lambda: dispatch.tell_emptied(),
+        on_change=lambda _: dispatch.tell_emptied(),
     )
     dispatch = Dispatch(engine(), boxes, max_running=1)
     try:
@@ -210,12 +210,7 @@ def _judge(
             remedy = "raise memory_mb, which holds for the setup too"
     said = _said(result, _secrets(config, settings))
     last = said.rpartition("\n")[2][:200] or "it printed nothing"
-    fault = SandboxFault(
-        type=FaultType.STARTUP_FAILED,
-        reason="setup",
-        message=f"setup {how}: {last}",
-        actor="operator",
-    )
+    fault = startup_fault("setup", f"setup {how}: {last}")
     message = f"setup={line!r} {how}; {remedy}"
     if said:
         message += f". The installer's last lines:\n{said}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from .archive import CHUNK_BYTES, Reader, Writer, explained_damage
-from .contents import LIMIT_BYTES, Contents, Limits, Refusal, Tally
+from .contents import LIMIT_BYTES, LIMIT_ENTRIES, Contents, Refusal, Tally
 from .descriptors import explained, open_regular, read_at
 from .faults import WorkspaceError
 from .locations import (
@@ -112,7 +112,7 @@ def save_snapshot(
         written(target) as file,
         workspace.lent() as root,
     ):
-        packing = _Packing(Writer(file, info), Limits(max_bytes))
+        packing = _Packing(Writer(file, info), max_bytes)
         packing.pack(root)
         size = file.tell()
     return SnapshotReport(packing.files, packing.bytes, packing.left_out, size)
@@ -149,18 +149,18 @@ def restore_snapshot(
             the files cannot be written.
         ImportError: The URL needs a library that is not installed; the text names it.
     """
-    where, limits = named(source), Limits(max_bytes)
+    where = named(source)
     with ExitStack() as held:
         with explained_location("restore", where):
             file = held.enter_context(read(source, max_bytes + _DOWNLOAD_SPARE_BYTES))
             with explained_damage("restore", where):
-                origin, contents = _judged(file, limits)
+                origin, contents = _judged(file, max_bytes)
         root = held.enter_context(workspace.lent())
         with explained("restore a snapshot into", str(workspace.root)):
             both = meeting(root, contents)
             stage = held.enter_context(staged(root))
             with explained_damage("restore", where):
-                _unpack(file, stage, contents, limits)
+                _unpack(file, stage, contents, max_bytes)
             move_in(stage, root, contents, both)
             finish_directories(root, contents)
     here = Origin.here(config, image)
@@ -189,7 +189,7 @@ def read_origin(source: Location, *, max_bytes: int = LIMIT_BYTES) -> Origin:
         read(source, max_bytes + _DOWNLOAD_SPARE_BYTES) as file,
         explained_damage("read", where),
     ):
-        return Origin.parsed(Reader(file, Limits(max_bytes)).info())
+        return Origin.parsed(Reader(file, max_bytes).info())
 
 
 def remove_snapshot(location: Location) -> bool:
@@ -209,16 +209,16 @@ def remove_snapshot(location: Location) -> bool:
         return remove(location)
 
 
-def _judged(file: BinaryIO, limits: Limits) -> tuple[Origin, Contents]:
-    reader, contents = Reader(file, limits), Contents()
+def _judged(file: BinaryIO, max_bytes: int) -> tuple[Origin, Contents]:
+    reader, contents = Reader(file, max_bytes), Contents()
     origin = Origin.parsed(reader.info())
     for member in reader:
         contents.add(member)
     return origin, contents
 
 
-def _unpack(file: BinaryIO, stage: int, contents: Contents, limits: Limits) -> None:
-    reader = Reader(file, limits)
+def _unpack(file: BinaryIO, stage: int, contents: Contents, max_bytes: int) -> None:
+    reader = Reader(file, max_bytes)
     reader.info()
     with closing(Unpacking(stage)) as unpacking:
         for member in reader:
@@ -233,14 +233,13 @@ def _unpack(file: BinaryIO, stage: int, contents: Contents, limits: Limits) -> N
 class _Packing:
     """Writes what a walk finds into an archive, and counts."""
 
-    def __init__(self, writer: Writer, limits: Limits) -> None:
+    def __init__(self, writer: Writer, max_bytes: int) -> None:
         self._writer = writer
-        self._limits = limits
-        self._tally = Tally(limits)
+        self._tally = Tally(max_bytes)
         self.files = self.bytes = self.left_out = 0
 
     def pack(self, root: int) -> None:
-        with closing(Walk(root, limit=self._limits.max_entries)) as walk:
+        with closing(Walk(root, limit=LIMIT_ENTRIES)) as walk:
             for prefix, directory, entries, first in walk:
                 if first and prefix:
                     path = os.fsencode(prefix.removesuffix("/"))
@@ -249,7 +248,7 @@ class _Packing:
                 for entry in entries:
                     self._pack_entry(directory, prefix, entry)
         if not walk.complete:
-            most = f"{self._limits.max_entries:,} files and directories"
+            most = f"{LIMIT_ENTRIES:,} files and directories"
             why = f"the workspace has more than {most}, or some too deep or not ours"
             raise Refusal(f"{why}; remove some first", "too_large")
         self._writer.finish()

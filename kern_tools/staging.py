@@ -19,9 +19,8 @@ from .descriptors import (
 )
 from .removal import remove_entry
 from .spilling import private_directory
-from .writing import write_all
+from .writing import CREATE, write_all
 
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REQUEST = Request("restore into", "the workspace")
 
 
@@ -68,7 +67,7 @@ class Unpacking:
     def add_file(self, member: Member, content: Iterable[bytes]) -> None:
         """Write a file, with its permissions and time."""
         above, _, name = member.path.rpartition(b"/")
-        descriptor = os.open(name, _CREATE, 0o600, dir_fd=self._directory(above))
+        descriptor = os.open(name, CREATE, 0o600, dir_fd=self._directory(above))
         try:
             for piece in content:
                 write_all(descriptor, piece)

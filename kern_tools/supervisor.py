@@ -13,8 +13,6 @@ from .capture import Capture
 if TYPE_CHECKING:
     from .launch import Launch
 
-NOTES_BYTES = 1 << 16
-
 
 class Supervisor:
     """kern, seen from outside its box.
@@ -25,8 +23,8 @@ class Supervisor:
         alive: Readable with each byte kern says while it builds, then at the end.
     """
 
-    def __init__(self) -> None:
-        self.notes = Capture(NOTES_BYTES)
+    def __init__(self, notes_bytes: int) -> None:
+        self.notes = Capture(notes_bytes)
         self.pidfd = self.alive = self._started = -1
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from .argwords import quoted
-from .code_tools import RUN_CODE, RunCode
-from .command_tool import RUN_COMMAND, RunCommand
+from .code_tools import RUN_CODE, RUN_COMMAND, RunCode, RunCommand
 from .edit_tool import EDIT_FILE, EditFile
 from .escaping import escape_line
 from .file_tools import (
@@ -17,6 +15,7 @@ from .file_tools import (
     ReadFile,
     WriteFile,
 )
+from .properties import quoted
 from .reply import Reply
 from .sandbox import Sandbox
 from .search_tools import FIND_FILES, SEARCH_FILES, FindFiles, SearchFiles

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from .arguments import Read, read_arguments
 from .escaping import escape, escape_line
@@ -19,54 +19,42 @@ from .schema import plain_schema, strict_schema
 from .source import Pool, Source
 
 
+class Arguments(BaseModel):
+    """What the arguments of every tool are: flat, and nothing but what is asked for."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
     """A tool, before it has a sandbox.
 
     Attributes:
         name: What the model calls, and the name of the description's template.
-        arguments: A flat model: strict, extra forbidden, attribute docstrings.
-        run: Does it; raises nothing for what a model wrote.
+        arguments: Their model; each field has a docstring, which the model reads.
+        run: Does it, given the sandbox, the arguments, the call's id and who listens;
+            raises nothing for what a model wrote.
         arun: The same, natively async.
-        run_streaming: The same for a caller who listens; None where there is no output
-            before the reply.
-        arun_streaming: The same, natively async.
-        code_field: The property that holds code, or None.
+        code_field: The property that holds code, whose output can be listened to; or
+            None.
     """
 
     name: str
-    arguments: type[BaseModel]
-    run: Callable[[Sandbox, Any, str | None], Reply]
-    arun: Callable[[Sandbox, Any, str | None], Awaitable[Reply]]
-    run_streaming: Callable[[Sandbox, Any, str | None, OnOutput], Reply] | None = None
-    arun_streaming: (
-        Callable[[Sandbox, Any, str | None, OnOutput], Awaitable[Reply]] | None
-    ) = None
+    arguments: type[Arguments]
+    run: Callable[[Sandbox, Any, str | None, OnOutput | None], Reply]
+    arun: Callable[[Sandbox, Any, str | None, OnOutput | None], Awaitable[Reply]]
     code_field: str | None = None
 
-    def answer(
-        self,
-        sandbox: Sandbox,
-        given: Any,
-        call_id: str | None,
-        on_output: OnOutput | None = None,
-    ) -> Reply:
-        """Do it, with what it writes told to whoever listens."""
-        if on_output is None or self.run_streaming is None:
-            return self.run(sandbox, given, call_id)
-        return self.run_streaming(sandbox, given, call_id, on_output)
-
-    async def aanswer(
-        self,
-        sandbox: Sandbox,
-        given: Any,
-        call_id: str | None,
-        on_output: OnOutput | None = None,
-    ) -> Reply:
-        """Do the same, natively async."""
-        if on_output is None or self.arun_streaming is None:
-            return await self.arun(sandbox, given, call_id)
-        return await self.arun_streaming(sandbox, given, call_id, on_output)
+    @property
+    def streams(self) -> bool:
+        """Whether there is output before the reply."""
+        return self.code_field is not None
 
 
 class Tool:
@@ -149,7 +137,7 @@ class Tool:
             return bad_arguments(self.name, str(read.problem), call_id)
         try:
             with self.source.lease(conversation, offered) as sandbox:
-                reply = self.spec.answer(sandbox, read.arguments, call_id, on_output)
+                reply = self.spec.run(sandbox, read.arguments, call_id, on_output)
         except SandboxError as error:
             reply = self.source.refused(self.name, error, call_id)
         return with_notes(reply, read.repairs)
@@ -170,7 +158,7 @@ class Tool:
         given = read.arguments
         try:
             async with await self.source.alease(conversation, offered) as sandbox:
-                reply = await self.spec.aanswer(sandbox, given, call_id, on_output)
+                reply = await self.spec.arun(sandbox, given, call_id, on_output)
         except SandboxError as error:
             reply = self.source.refused(self.name, error, call_id)
         return with_notes(reply, read.repairs)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from .conversations import Conversation
-from .faults import FaultType, SandboxError, SandboxFault
+from .faults import SandboxError, startup_fault
 from .keeping import Keeping
 from .lease import until_left
 from .sandbox import Sandbox
@@ -115,7 +115,7 @@ class Turnover:
         except BaseException as error:
             sandbox.close()
             if isinstance(error, SandboxError) and error.fault is None:
-                error.fault = _startup_fault(error)
+                error.fault = startup_fault(error.code, str(error))
             raise
         return sandbox
 
@@ -167,12 +167,3 @@ class Turnover:
         if since_s is None:
             return timeout_s
         return max(0.0, since_s + timeout_s - time.monotonic())
-
-
-def _startup_fault(error: SandboxError) -> SandboxFault:
-    return SandboxFault(
-        type=FaultType.STARTUP_FAILED,
-        reason=error.code,
-        message=str(error),
-        actor="operator",
-    )

@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
-from .faults import FaultType, SandboxFault
+from .faults import FaultType, SandboxFault, startup_fault
 
 EndedBy = Literal["deadline", "workspace_full", "cancel", "close"]
 NOTHING_RAN = 125
@@ -99,13 +99,11 @@ def _ours(seen: Evidence, terms: Terms) -> Verdict:
     if seen.ended_by == "workspace_full":
         return Verdict(workspace_full(terms.workspace_max_bytes), KILLED)
     if seen.ended_by == "deadline" and not seen.ran:
-        fault = SandboxFault(
-            type=FaultType.STARTUP_FAILED,
-            reason="slow_build",
-            message=f"the box was not ready within the {terms.timeout_s:g} s limit;"
-            " none of the code ran",
+        fault = startup_fault(
+            "slow_build",
+            f"the box was not ready within the {terms.timeout_s:g} s limit; none of the"
+            " code ran",
             retryable=True,
-            actor="operator",
         )
         return Verdict(fault, NOTHING_RAN)
     if seen.ended_by == "deadline":
@@ -144,12 +142,10 @@ def _never_ran(seen: Evidence, terms: Terms) -> Verdict:
     if b"x" in seen.alive and seen.started and seen.status in (126, 127):
         return _exec_failed((0, seen.status == 126, terms.command), terms)
     code = seen.status if seen.status is not None and seen.status > 0 else NOTHING_RAN
-    fault = SandboxFault(
-        type=FaultType.STARTUP_FAILED,
-        reason="host",
-        message=f"the box did not start (kern's exit code {code}); none of the code"
+    fault = startup_fault(
+        "host",
+        f"the box did not start (kern's exit code {code}); none of the code"
         " ran, and kern's own words are in runtime_notes",
-        actor="operator",
     )
     return Verdict(fault, code)
 

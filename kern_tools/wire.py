@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from .members import member
-from .reply import ImagePart
+from .reply import ImagePart, member
 from .tools import Tool
 
 _FREE_TEXT = "The input is the Python source itself, not JSON and without a fence."

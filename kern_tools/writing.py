@@ -11,7 +11,8 @@ from contextlib import suppress
 from .descriptors import Name, Request, entry_mode, unlock
 from .names import TEMPORARY_PREFIX
 
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How a file is made that is not there yet, through no link."""
 _PERMISSION_BITS = 0o777
 
 
@@ -90,10 +91,10 @@ def replace_file(
 
 def _create(parent: int, name: str, mode: int) -> int:
     try:
-        return os.open(name, _CREATE, mode, dir_fd=parent)
+        return os.open(name, CREATE, mode, dir_fd=parent)
     except PermissionError:
         unlock(parent)
-        return os.open(name, _CREATE, mode, dir_fd=parent)
+        return os.open(name, CREATE, mode, dir_fd=parent)
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kern_tools.artifact import bounded
-from kern_tools.budget import Budget
-from kern_tools.reply import Reply, TextPart, result_of_artifact
+from kern_tools.config import Budget
+from kern_tools.reply import Reply, TextPart, bounded, result_of_artifact
 from kern_tools.result import ExecutionResult, FileInfo, RichResult
 
 FIGURE = RichResult(data={"text/plain": "<Figure>", "image/png": "A" * 4000})

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kern_tools.pages import Page, read_page
-from kern_tools.pagetext import page_text
+from kern_tools.pages import Page, page_text, read_page
 
 COUNTED = b"".join(b"line %d\n" % number for number in range(1, 5001))
 

@@ -23,7 +23,7 @@ from kern_tools import (
     SandboxError,
     SandboxPool,
 )
-from kern_tools.prompting import SandboxFacts
+from kern_tools.facts import SandboxFacts
 from kern_tools.sandbox_contract import box_processes
 
 AT_ONCE = 16

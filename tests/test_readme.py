@@ -25,6 +25,8 @@ def _model(opened: ExitStack) -> BaseChatModel:
     script: list[Step] = [
         ScriptedCall("run_code", {"code": "import pandas\n1/0"}),
         "nothing",
+        ScriptedCall("list_files", {}),
+        "no file",
     ]
     server = opened.enter_context(ScriptedServer(script))
     return ChatOpenAI(model="m", base_url=server.url, api_key="k")  # type: ignore[arg-type]
@@ -55,9 +57,13 @@ def names() -> Iterator[dict[str, Any]]:
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20")
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211")
 def test_every_python_block_runs(
-    names: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    names: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From top to bottom, in one session."""
+    monkeypatch.chdir(tmp_path)
     document = Sybil([PythonCodeBlockParser()]).parse(README)
     document.namespace.update(names)
     examples = list(document.examples())
@@ -65,4 +71,8 @@ def test_every_python_block_runs(
         example.evaluate()
     names.update(document.namespace)
     assert len(examples) >= 4
-    assert "the code's own error" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "the code's own error" in printed
+    assert "while it runs" in printed
+    assert (tmp_path / "report.tar.gz").is_file()
+    assert (tmp_path / "results" / "report.txt").read_text() == "42"

@@ -419,7 +419,7 @@ def test_a_call_that_went_well_needs_no_template() -> None:
     """Jinja is not loaded before there is something to advise."""
     code = """
 import sys
-from kern_tools.budget import Budget
+from kern_tools.config import Budget
 from kern_tools.facts import SandboxFacts
 from kern_tools.rendering import render
 from kern_tools.result import ExecutionResult

@@ -29,27 +29,25 @@ FRAMEWORKS = {
 # The levels of the core, lowest first: each imports itself and lower ones.
 LEVELS = {
     "words": "escaping extras faults fences globs names quantities refusals toolsets",
-    "options": "budget config mounts option_checks option_table options scratch",
-    "results": "artifact events picture reply result",
+    "options": "config mounts option_table options scratch",
+    "results": "events picture reply result",
     "folders": "cache descriptors ownership removal",
-    "images": "binary elf host host_image host_pip host_python image image_store"
-    " package_image packages rootfs",
-    "files": "archive contents export listing locations origin"
-    " snapshot spilling staging walking workspace workspace_cap writing",
+    "images": "binary elf host host_image host_python image image_store package_image"
+    " packages rootfs",
+    "files": "archive contents export listing locations origin snapshot spilling"
+    " staging walking workspace workspace_cap writing",
     "boxes": "backlog box call capture conduct deps dispatch driver driver_modes"
     " driver_search driver_values engine frames fresh installer_settings languages"
     " launch opened outcome processes prune service session setup streaming streams"
     " supervisor turns verdict waiting",
-    "reading": "edits excerpt facts gallery nearest pages pagetext prompting rendering"
-    " shown visuals",
+    "reading": "edits excerpt facts nearest pages prompting rendering values",
     "sandboxes": "sandbox",
     "pools": "conversations keeping lease pool seats turnover",
-    "tools": "aliases arguments argwords code_tools codetext command_tool edit_tool"
-    " file_tools filespec jsontext programs runs schema search search_shell"
-    " search_tools members source tools toolspec turn wire",
-    "testing": "contract sandbox_contract scripted scripted_wire testing",
-    "screens": "cli demo doctor flags frameworks image_commands prune_command"
-    " running screen",
+    "tools": "arguments code_tools codetext edit_tool file_tools filespec jsontext"
+    " properties runspec schema search search_tools source tools toolspec turn wire",
+    "testing": "sandbox_contract scripted scripted_wire testing",
+    "screens": "cli demo doctor flags frameworks image_commands prune_command running"
+    " screen",
 }
 LEVEL = {name: n for n, names in enumerate(LEVELS.values()) for name in names.split()}
 

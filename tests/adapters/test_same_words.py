@@ -145,7 +145,9 @@ class TestLangChain(AdapterContract):
     @pytest.fixture
     def adapter(self, sandbox: Sandbox) -> LangChainCaller:
         """Every tool, by name."""
-        return LangChainCaller({t.name: t for t in langchain.as_tools(sandbox, "coding")})
+        return LangChainCaller(
+            {t.name: t for t in langchain.as_tools(sandbox, "coding")}
+        )
 
 
 class TestLlamaIndex(AdapterContract):

@@ -15,17 +15,29 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
+from .burst import burst
 from .cold import cold_call
+from .conversations import conversations
+from .ending import cancel, close
 from .frameworks import adapters
 from .fresh import image_present, imports
 from .harness import Workload, measure
 from .machine import load, machine
 from .output import flood
+from .paced import paced_call
 from .record import KEPT, Outcome, Record
+from .session import kernel_call, resident_call
 from .table import tables
 
 WORKLOADS: dict[str, Callable[[], AbstractContextManager[Workload]]] = {
+    "paced": paced_call,
     "cold": cold_call,
+    "kernel": kernel_call,
+    "resident": resident_call,
+    "burst": burst,
+    "conversations": conversations,
+    "cancel": cancel,
+    "close": close,
     "adapters": adapters,
     "output": flood,
     "import": imports,

@@ -66,7 +66,9 @@ def prepared(sandbox: Sandbox) -> Tool:
     assert reply.result is not None
     assert reply.result.stdout == "1\n", reply.text
 
-    def run(sandbox: Sandbox, arguments: object, call_id: str | None) -> Reply:
+    def run(
+        sandbox: Sandbox, arguments: object, call_id: str | None, on_output: object
+    ) -> Reply:
         return replace(reply, call_id=call_id)
 
     return Tool(replace(TOOLS["run_code"], run=run), sandbox)

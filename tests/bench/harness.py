@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .record import ContestantRow, FigureRow, Outcome, Spread, Unit
+from .record import ContestantRow, FigureRow, Outcome, Place, Spread, Unit
 from .usage import children, rest, used_cpu_s
 
 
@@ -31,6 +31,18 @@ class Sample:
     counted: float = 0
 
 
+class Clock:
+    """Takes a sample from its making on."""
+
+    def __init__(self) -> None:
+        self._cpu_s, self._wall_s = used_cpu_s(), time.perf_counter()
+
+    def sample(self) -> Sample:
+        """Give the times up to now."""
+        wall_s = time.perf_counter() - self._wall_s
+        return Sample(wall_s, used_cpu_s() - self._cpu_s)
+
+
 Round = Mapping[str, Sample]
 """One sample of each contestant, by its name."""
 
@@ -42,10 +54,12 @@ class Contestant:
     Attributes:
         run: Does it once, and raises where it went wrong; gives the sample where it
             was taken elsewhere, as in an interpreter of its own.
+        before: Brings about what a run starts from; it is not counted.
     """
 
     name: str
     run: Callable[[], Sample | None]
+    before: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +68,19 @@ class Figure:
 
     Attributes:
         of: Takes it from one round.
-        bar: What its median may be at most; None where nothing is asked.
+        bar: What it may be at most; None where nothing is asked.
+        goal: What it is to become, where that is less than the bar allows.
+        at_least: More is better: bar and goal are what it must be at least.
+        held_at: What of the rounds is held against bar and goal.
     """
 
     name: str
     of: Callable[[Round], float]
     bar: float | None = None
     unit: Unit = "x"
+    goal: float | None = None
+    at_least: bool = False
+    held_at: Place = "median"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +92,7 @@ class Workload:
         rounds: How often each contestant runs.
         pace_s: Pause after each run, so that every contestant starts from the same
             rest; it goes on while a process that the run left behind is being ended.
+        warm_up: Rounds that are run first and not counted.
     """
 
     name: str
@@ -80,22 +101,22 @@ class Workload:
     figures: Sequence[Figure]
     rounds: int
     pace_s: float = 0.01
+    warm_up: int = 2
 
 
-def measure(workload: Workload, *, scale: float = 1, warm_up: int = 2) -> Outcome:
+def measure(workload: Workload, *, scale: float = 1) -> Outcome:
     """Run a workload.
 
     Args:
         workload: What to run.
         scale: Of its number of rounds; at least one is run.
-        warm_up: Rounds that are run first and not counted.
 
     Returns:
         The figures and the times.
     """
     count = max(round(workload.rounds * scale), 1)
     idle = children()
-    for _ in range(warm_up):
+    for _ in range(workload.warm_up):
         _round(workload, idle)
     rounds = [_round(workload, idle) for _ in range(count)]
     return Outcome(
@@ -109,22 +130,32 @@ def measure(workload: Workload, *, scale: float = 1, warm_up: int = 2) -> Outcom
 
 def _round(workload: Workload, idle: int) -> Round:
     return {
-        contestant.name: _sample(contestant.run, workload.pace_s, idle)
+        contestant.name: _sample(contestant, workload.pace_s, idle)
         for contestant in workload.contestants
     }
 
 
-def _sample(run: Callable[[], Sample | None], pace_s: float, idle: int) -> Sample:
+def _sample(contestant: Contestant, pace_s: float, idle: int) -> Sample:
+    if contestant.before is not None:
+        contestant.before()
     cpu_s, began_s = used_cpu_s(), time.perf_counter()
-    taken = run()
+    taken = contestant.run()
     wall_s = time.perf_counter() - began_s
     watching_s = rest(pace_s, idle)
     return taken or Sample(wall_s, used_cpu_s() - cpu_s - watching_s)
 
 
 def _figure_row(figure: Figure, rounds: Sequence[Round]) -> FigureRow:
-    spread = Spread.of([figure.of(each) for each in rounds])
-    return FigureRow(name=figure.name, unit=figure.unit, bar=figure.bar, spread=spread)
+    values = [figure.of(each) for each in rounds]
+    return FigureRow(
+        name=figure.name,
+        unit=figure.unit,
+        bar=figure.bar,
+        spread=Spread.of(values, at_least=figure.at_least),
+        goal=figure.goal,
+        at_least=figure.at_least,
+        held_at=figure.held_at,
+    )
 
 
 def _contestant_row(name: str, rounds: Sequence[Round]) -> ContestantRow:

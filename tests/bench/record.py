@@ -14,22 +14,32 @@ KEPT = Path(__file__).parent / "results" / "latest.json"
 """The record that README.md shows."""
 
 Unit = Literal["x", "ms", ""]
+Place = Literal["median", "p95", "p99"]
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The middle of some values, and their 95th percentile."""
+    """The middle of some values, and what 95 and 99 % of them are at most."""
 
     median: float
     p95: float
+    p99: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Self:
-        """Take it of one value or more."""
+    def of(cls, values: Sequence[float], *, at_least: bool = False) -> Self:
+        """Take it of one value or more.
+
+        Args:
+            values: In any order.
+            at_least: More is better: 95 and 99 % of them are at least the two.
+        """
         if len(values) == 1:
-            return cls(values[0], values[0])
-        twentieths = statistics.quantiles(values, n=20, method="inclusive")
-        return cls(round(statistics.median(values), 4), round(twentieths[-1], 4))
+            return cls(values[0], values[0], values[0])
+        sign = -1 if at_least else 1
+        signed = [sign * value for value in values]
+        cuts = statistics.quantiles(signed, n=100, method="inclusive")
+        found = (statistics.median(signed), cuts[94], cuts[98])
+        return cls(*(round(sign * value, 4) for value in found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +47,35 @@ class FigureRow:
     """One figure, taken round by round.
 
     Attributes:
-        bar: What its median may be at most, or None.
+        bar: What it may be at most, or None.
+        goal: What it is to become, or None.
+        at_least: Bar and goal are what it must be at least.
+        held_at: Which value of the spread is held against them.
     """
 
     name: str
     unit: Unit
     bar: float | None
     spread: Spread
+    goal: float | None = None
+    at_least: bool = False
+    held_at: Place = "median"
 
     @property
-    def is_over(self) -> bool:
-        """Whether the bar is missed."""
-        return self.bar is not None and self.spread.median > self.bar
+    def misses_bar(self) -> bool:
+        """Whether there is a bar that it misses."""
+        return self._misses(self.bar)
+
+    @property
+    def misses_goal(self) -> bool:
+        """Whether there is a goal that it does not reach."""
+        return self._misses(self.goal)
+
+    def _misses(self, limit: float | None) -> bool:
+        if limit is None:
+            return False
+        value: float = getattr(self.spread, self.held_at)
+        return value < limit if self.at_least else value > limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

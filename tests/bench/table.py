@@ -15,6 +15,7 @@ from .record import KEPT, ContestantRow, FigureRow, Record
 
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 _ROOT = Path(__file__).parents[2]
+_SPREAD = ("median", "95 %", "99 %")
 
 
 def tables(record: Record) -> str:
@@ -29,9 +30,9 @@ def tables(record: Record) -> str:
     before, after = record.load
     return "\n".join(
         [
-            *_table(("figure", "median", "95 %", "at most", ""), figures),
+            *_table(("figure", *_SPREAD, "bar", "goal", ""), figures),
             "",
-            *_table(("workload", "of", "wall ms", "95 %", "CPU ms"), times),
+            *_table(("workload", "of", "wall ms", *_SPREAD[1:], "CPU ms"), times),
             "",
             *(
                 f"- {each.name}, {each.rounds} rounds: {each.about}"
@@ -58,10 +59,22 @@ def placed(page: str, text: str) -> str:
 
 
 def _figure(row: FigureRow) -> tuple[str, ...]:
-    bar = "" if row.bar is None else _number(row.bar, row)
-    verdict = "**over**" if row.is_over else ""
-    median, p95 = _number(row.spread.median, row), _number(row.spread.p95, row)
-    return row.name, median, p95, bar, verdict
+    spread = (row.spread.median, row.spread.p95, row.spread.p99)
+    numbers = (_number(value, row) for value in spread)
+    return row.name, *numbers, _asked(row.bar, row), _asked(row.goal, row), _said(row)
+
+
+def _asked(limit: float | None, row: FigureRow) -> str:
+    if limit is None:
+        return ""
+    place = "" if row.held_at == "median" else f" at {row.held_at[1:]} %"
+    return f"{'≥' if row.at_least else '≤'} {_number(limit, row)}{place}"
+
+
+def _said(row: FigureRow) -> str:
+    if row.misses_bar:
+        return "**under**" if row.at_least else "**over**"
+    return "short of the goal" if row.misses_goal else ""
 
 
 def _number(value: float, row: FigureRow) -> str:
@@ -71,7 +84,8 @@ def _number(value: float, row: FigureRow) -> str:
 
 
 def _times(row: ContestantRow) -> tuple[str, ...]:
-    times = (row.wall_ms.median, row.wall_ms.p95, row.cpu_ms.median)
+    wall = (row.wall_ms.median, row.wall_ms.p95, row.wall_ms.p99)
+    times = (*wall, row.cpu_ms.median)
     return row.name, *(f"{ms:,.2f}" for ms in times)
 
 

@@ -1,0 +1,86 @@
+"""Many conversations on one host, each with a sandbox of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from kern_tools import Sandbox
+
+from .harness import Contestant, Figure, Round, Workload
+from .rival import binding
+
+CALLS = 2
+_TIMEOUT_S = 120  # What takes long here is the queue for the processors.
+
+Open = Callable[[], AbstractContextManager[Any]]
+
+
+def converse(opened: Open, n: int) -> None:
+    """Open a sandbox, have the second call find what the first left, and close it."""
+    with opened() as sandbox:
+        first = sandbox.run_code(f"open('mine', 'w').write('{n}')\nprint({n})")
+        assert first.stdout == f"{n}\n", first
+        second = sandbox.run_code("print(open('mine').read())")
+        assert second.stdout == f"{n}\n", second
+
+
+@contextmanager
+def conversations(count: int = 64) -> Generator[Workload]:
+    """Compare our sandboxes with as many of the binding's.
+
+    Args:
+        count: How many there are at once.
+    """
+    binding()  # What its first one does is done.
+    with ThreadPoolExecutor(count) as threads:
+
+        def all_of_them(opened: Open) -> Callable[[], None]:
+            def run() -> None:
+                done = [threads.submit(converse, opened, n) for n in range(count)]
+                for each in done:
+                    each.result()
+
+            return run
+
+        def fresh() -> Sandbox:
+            return Sandbox(timeout_s=_TIMEOUT_S)
+
+        def resident() -> Sandbox:
+            return Sandbox(mode="resident", timeout_s=_TIMEOUT_S)
+
+        def theirs() -> AbstractContextManager[Any]:
+            return binding(timeout_s=_TIMEOUT_S)
+
+        yield Workload(
+            name="conversations",
+            about=f"{count} threads, each of which opens a sandbox, makes {CALLS} calls"
+            " that print and share a file, and closes it, against the same with"
+            " sandboxes of the binding at its default.",
+            contestants=[
+                Contestant("binding", all_of_them(theirs)),
+                Contestant("fresh", all_of_them(fresh)),
+                Contestant("resident", all_of_them(resident)),
+            ],
+            figures=[
+                _rate("fresh", count, bar=1.0, goal=1.05),
+                _rate("resident", count, bar=1.5, goal=2.0),
+            ],
+            rounds=3,
+            warm_up=1,
+        )
+
+
+def _rate(ours: str, count: int, *, bar: float, goal: float) -> Figure:
+    def ratio(r: Round) -> float:
+        return r["binding"].wall_s / r[ours].wall_s
+
+    return Figure(
+        f"{count} conversations, calls per second: `{ours}` / the binding, cold",
+        ratio,
+        bar=bar,
+        goal=goal,
+        at_least=True,
+    )
