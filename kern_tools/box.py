@@ -10,6 +10,7 @@ is kern's own end some milliseconds later, and only then are its bytes complete.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
@@ -77,6 +78,10 @@ class Box:
         """It is gone, or on its way."""
         return self._gone or self._killed or self.evidence.reaped
 
+    def lives(self) -> bool:
+        """Ask the kernel whether the process in the box is still there."""
+        return not self.ended and not select.select([self.inside], [], [], 0)[0]
+
     @property
     def idle(self) -> bool:
         """It could take a call."""
@@ -137,6 +142,7 @@ class Box:
 
     def serve(self, call: Call) -> None:
         """Take up a call now, or as soon as the driver said hello."""
+        assert self.idle, "a box has one call at a time"
         try:
             self._service = Service(self, call)
         except OSError as error:

@@ -110,13 +110,19 @@ class Call:
         elif kind == b"x":
             self._take_end(payload, in_child=in_child)
         elif kind == b"e" and not self.work.is_cell:
-            number, exists, path = payload.split(b"\0", 2)
-            self.exec_failure = (int(number), exists == b"1", path.decode())
+            self._take_exec_failure(payload)
+
+    def _take_exec_failure(self, payload: bytes) -> None:
+        number, _, rest = payload.partition(b"\0")
+        exists, _, path = rest.partition(b"\0")
+        if number.isdigit() and path:
+            shown = path.decode("utf-8", "replace")
+            self.exec_failure = (int(number[:4]), exists == b"1", shown)
 
     def _take_end(self, payload: bytes, *, in_child: bool) -> None:
         if payload.isdigit():
             self.exit_code = int(payload[:4]) & 0xFF
-        elif in_child and payload[:1] == b"-":
+        elif in_child and payload[:1] == b"-" and payload[1:].isdigit():
             self.exit_code = -int(payload[1:4])
 
     def _take_result(self, payload: bytes) -> None:

@@ -15,6 +15,7 @@ from .outcome import blocked_result, result_of_call
 from .result import ExecutionResult, FileInfo
 from .streams import Listeners, OnText
 from .verdict import Evidence, workspace_full
+from .waiting import settle
 from .workspace_cap import CapWatch, is_full
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Conduct:
             on_stderr=listeners.ear("stderr"),
         )
 
+        opened.note_begin(self)
+
     def __enter__(self) -> Self:
         return self
 
@@ -84,7 +87,13 @@ class Conduct:
         self.let_go()
 
     def let_go(self) -> None:
-        """Let go of what the call held, however it went."""
+        """Let go of what the call held, however it went.
+
+        A call whose caller was interrupted between two steps of ours is ended first.
+        """
+        if self._submitted and not self.call.done.done():
+            self.cancel()
+            settle(self.call)
         self._stop_watch()
         self._listeners.stop()
         if not self._submitted:  # else the box closes the call's streams
@@ -92,6 +101,7 @@ class Conduct:
         if self._has_turn:
             self._has_turn = False
             self._opened.turns.pass_on()
+        self._opened.note_end(self)
 
     def begin(self) -> ExecutionResult | None:
         """Look and submit when its turn has come; give what barred the call, if any."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
@@ -49,13 +48,6 @@ class Dispatch:
         self._running: set[Call] = set()
         self._closed = False
         self._emptied: Future[None] | None = None
-        self._unfinished: set[Call] = set()
-        self._quiet_since_s = time.monotonic()
-
-    @property
-    def quiet_since_s(self) -> float | None:
-        """When the last call ended, by `time.monotonic()`; None while there is one."""
-        return None if self._unfinished else self._quiet_since_s
 
     def submit(self, call: Call) -> None:
         """Run the call when its turn comes; `call.done` tells."""
@@ -67,8 +59,6 @@ class Dispatch:
             self._waiting.append(call)
             self._start_next()
 
-        self._unfinished.add(call)
-        call.done.add_done_callback(lambda _: self._note_end(call))
         self._engine.post(queue)
 
     def end(self, call: Call, why: EndedBy) -> None:
@@ -106,7 +96,7 @@ class Dispatch:
             return
         if call in self._waiting:
             self._waiting.remove(call)
-        call.fail(_leaving(why))
+        call.fail(leaving(why))
 
     def _start_next(self) -> None:
         while self._waiting and len(self._running) < self._max_running:
@@ -114,10 +104,6 @@ class Dispatch:
             self._running.add(call)
             call.done.add_done_callback(lambda _, c=call: self._post_end(c))  # type: ignore[misc]
             self._carrier.begin(call)
-
-    def _note_end(self, call: Call) -> None:
-        self._quiet_since_s = time.monotonic()
-        self._unfinished.discard(call)
 
     def _post_end(self, call: Call) -> None:
         def over() -> None:
@@ -133,7 +119,8 @@ class Dispatch:
             self._emptied = None
 
 
-def _leaving(why: EndedBy) -> Exception:
+def leaving(why: EndedBy) -> Exception:
+    """Give what a call is told that was ended before it began."""
     if why == "close":
         return SandboxClosed("the sandbox was closed before the call began")
     return Cancelled()

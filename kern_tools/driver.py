@@ -59,7 +59,9 @@ def connect() -> _socket.socket:
 def send(kind: bytes, payload: bytes = b"") -> None:
     if posix.getpid() != OWNER[0]:  # a fork of the code's: it has no say
         return
+    busy, BUSY[0] = BUSY[0], False  # an interrupt would leave half a frame
     OUT[0].sendall(kind + len(payload).to_bytes(4, "little") + payload)
+    BUSY[0] = busy
 
 
 def take_call() -> list[int]:
@@ -242,10 +244,14 @@ def ends_in_semicolon(source: str, node: Any) -> bool:
 
 def evaluate(tree: Any, name: str, mode: str, scope: dict[str, Any]) -> object:
     code = compile(tree, name, mode, ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    made = eval(code, scope)
-    if code.co_flags & CO_COROUTINE:
-        return event_loop().run_until_complete(made)
-    return made
+    BUSY[0] = True
+    try:
+        made = eval(code, scope)
+        if code.co_flags & CO_COROUTINE:
+            return event_loop().run_until_complete(made)
+        return made
+    finally:
+        BUSY[0] = False
 
 
 def event_loop() -> Any:
@@ -268,7 +274,7 @@ def run_cell(scope: dict[str, Any]) -> int:
         if value is not None:
             made = evaluate(value, name, "eval", scope)
             if made is not None:
-                display(made)
+                busily(lambda: display(made))
     except SystemExit as error:
         return exit_code_of(error)
     except KeyboardInterrupt:
@@ -321,10 +327,19 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
+def busily(step: Any) -> None:
+    """Run what may take long for the code's own sake, open to interrupts."""
+    BUSY[0] = True
+    try:
+        step()
+    finally:
+        BUSY[0] = False
+
+
 def guarded(step: Any) -> int:
     """Run one closing step; its exception is the code's own, printed as such."""
     try:
-        step()
+        busily(step)
     except BaseException:
         report()
         return 1
@@ -447,6 +462,7 @@ SHOWING: dict[str, Any] = {}
 REQUEST: dict[str, Any] = {}
 SOURCES: dict[str, str] = {}
 LOOP: list[Any] = []
+BUSY = [False]  # the code runs, and may be interrupted
 reset_signals()
 OWNER = [posix.getpid()]
 CONTROL = connect()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .driver import (
+        BUSY,
         CONTROL,
         OUT,
         OWNER,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     )
 
 LIBC: list[Any] = []
-BUSY = [False]
 IN_CALL = [False]
 
 
@@ -124,6 +124,7 @@ def run_as_child(handles: list[int]) -> None:
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     OUT[0] = Pipe(handles.pop())
+    posix.set_inheritable(OUT[0].descriptor, False)
     CONTROL.close()
     take_streams(handles)
     if not is_cell():
@@ -159,14 +160,11 @@ def serve_cells() -> None:
 
 def run_kept_cell(scope: dict[str, Any]) -> int:
     """Run one cell and keep the interpreter, whatever it did."""
-    BUSY[0] = True
     try:
         code = run_cell(scope)
         code = code or guarded(show_and_close_figures)
     except KeyboardInterrupt:  # it came between two steps of ours
         code = 130
-    finally:
-        BUSY[0] = False
     _signal.signal(_signal.SIGINT, on_interrupt)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
     flush()
@@ -203,9 +201,8 @@ def silence() -> None:
 
 
 def on_interrupt(signum: int, frame: FrameType | None) -> None:
-    """Interrupt the cell once; a second one would hit our own steps."""
+    """Interrupt the code, where it is the code that runs."""
     if BUSY[0]:
-        BUSY[0] = False
         raise KeyboardInterrupt
 
 

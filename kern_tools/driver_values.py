@@ -40,7 +40,8 @@ SENT = {"values": 0, "bytes": 0}
 
 def show(value: object, raw: bool) -> None:
     """Send one value in every form that fits, or say that none did."""
-    forms: Any = value if raw and isinstance(value, dict) else forms_of(value)
+    ready: Any = value
+    forms: Any = ready if raw and hasattr(ready, "items") else forms_of(value)
     payload = b""
     for mime, content in forms.items():
         data = encoded(str(mime), content)
@@ -76,7 +77,7 @@ def forms_of(value: object) -> dict[str, Any]:
     if isinstance(value, type) or kind.__module__ == "builtins":
         return forms
     bundle = made(value, "_repr_mimebundle_")
-    if isinstance(bundle, dict):
+    if hasattr(bundle, "items"):
         forms.update(bundle)
     for name, mime in METHODS:
         if mime not in forms:

@@ -55,6 +55,7 @@ class Engine:
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll.register(self._wake, READ)
         self._watched: dict[int, Callable[[], None]] = {}
+        self._new: set[int] = set()  # watched since the last poll
         self._timers: list[tuple[float, int, Timer]] = []
         self._posted: deque[Callable[[], None]] = deque()
         self.children: set[Child] = set()
@@ -78,6 +79,7 @@ class Engine:
     def watch(self, descriptor: int, on_ready: Callable[[], None]) -> None:
         """Run `on_ready` whenever `descriptor` can be read or has ended."""
         self._watched[descriptor] = on_ready
+        self._new.add(descriptor)
         self._poll.register(descriptor, READ)
 
     def unwatch(self, descriptor: int) -> None:
@@ -111,7 +113,9 @@ class Engine:
 
     def _run(self) -> None:
         while True:
-            for descriptor, _ in self._poll.poll(self._pause_s()):
+            events = self._poll.poll(self._pause_s())
+            self._new.clear()
+            for descriptor, _ in events:
                 self._ready(descriptor)
             self._fire_due()
             self._run_posted()
@@ -127,8 +131,10 @@ class Engine:
         if descriptor == self._wake:
             os.eventfd_read(self._wake)
             return
+        # An earlier event of this round may have unwatched it, and another box may have
+        # been given the number: what has come for that one is told in the next round.
         call = self._watched.get(descriptor)
-        if call is not None:  # an earlier event of this round may have unwatched it
+        if call is not None and descriptor not in self._new:
             _guarded(call)
 
     def _fire_due(self) -> None:

@@ -57,7 +57,7 @@ class FreshBoxes:
         self._boxes: set[Box] = set()
         self._spares: list[Box] = []
         self._closed = False
-        self._waiters: list[Future[None]] = []
+        self._waiters: list[Future[bool]] = []
 
     # -- the carrier
 
@@ -100,9 +100,12 @@ class FreshBoxes:
             self._engine.at(time.monotonic() + IDLE_S, partial(self._let_go, box))
         self._tell_ready()
 
-    def when_ready(self) -> Future[None]:
-        """Give a future that resolves once every warm box is ready."""
-        ready: Future[None] = Future()
+    def when_ready(self) -> Future[bool]:
+        """Give a future of whether as many boxes wait as were asked for.
+
+        It resolves once none of them is still being built.
+        """
+        ready: Future[bool] = Future()
 
         def wait() -> None:
             self._waiters.append(ready)
@@ -116,7 +119,7 @@ class FreshBoxes:
         if call.timeout_s > self._timeout_s:
             return None
         for box in self._spares:
-            if box.ready and not box.ended:
+            if box.ready and box.lives():
                 self._spares.remove(box)
                 _warm.discard(box)
                 return box
@@ -131,7 +134,7 @@ class FreshBoxes:
     def _tell_ready(self) -> None:
         if all(box.ready for box in self._spares):
             for waiter in self._waiters:
-                waiter.set_result(None)
+                waiter.set_result(len(self._spares) == self._prewarm)
             self._waiters.clear()
 
     # -- boxes

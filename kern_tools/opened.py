@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -69,6 +70,8 @@ class Opened:
         )
         self._has_python = self._has_shell = True
         self.turns = Turns()
+        self._conducts: set[Conduct] = set()
+        self._quiet_since_s = time.monotonic()
         self.dispatch = self._fresh(prewarm=0)
         try:
             self._make_ready()
@@ -136,10 +139,15 @@ class Opened:
                 " has none; use mode='fresh'",
                 option="mode",
             )
-        life_s = config.max_age_s + config.timeout_s
+
+        def launch(call_timeout_s: float) -> Launch:
+            longest_s = max(config.timeout_max_s or config.timeout_s, call_timeout_s)
+            life_s = config.max_age_s + longest_s
+            return self._launcher.driven(life_s, mode=config.mode)
+
         self._session_box = carrier = SessionBox(
             engine(),
-            launch=partial(self._launcher.driven, life_s, mode=config.mode),
+            launch=launch,
             setup_code=config.setup_code,
             setup_timeout_s=config.timeout_s,
             max_age_s=config.max_age_s,
@@ -160,6 +168,20 @@ class Opened:
             self.limits_enforced = report.limits_enforced
         return self.limits_enforced
 
+    @property
+    def quiet_since_s(self) -> float | None:
+        """When the last call ended, by `time.monotonic()`; None while there is one."""
+        return None if self._conducts else self._quiet_since_s
+
+    def note_begin(self, conduct: Conduct) -> None:
+        """Count a call from its first step on."""
+        self._conducts.add(conduct)
+
+    def note_end(self, conduct: Conduct) -> None:
+        """Count it no longer."""
+        self._quiet_since_s = time.monotonic()
+        self._conducts.discard(conduct)
+
     def close(self) -> None:
         """End every call, wait for the boxes' end, remove what is ours."""
         self.turns.close()
@@ -169,7 +191,7 @@ class Opened:
             self.deps.close()
         _open.discard(self)
 
-    def when_ready(self) -> Future[None]:
+    def when_ready(self) -> Future[bool]:
         """Give a future that resolves once the warm boxes are ready."""
         return self._fresh_boxes.when_ready()
 

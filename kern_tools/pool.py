@@ -11,6 +11,7 @@ from .config import SandboxConfig
 from .conversations import Namer, conversation_of
 from .facts import SandboxFacts
 from .faults import ConfigError, SandboxError
+from .host import host_report
 from .image import HOST, ImageRef
 from .keeping import Keeping, OnEvict
 from .lease import Lease
@@ -168,7 +169,7 @@ class SandboxPool:
     def describe(self) -> SandboxFacts:
         """Give the plain facts about every sandbox; opens none."""
         image = ImageRef(self.config.image, host_python=self.config.image == HOST)
-        enforced = True if self.config.require_limits else None
+        enforced = host_report().limits_enforced
         return SandboxFacts.of(self.config, image, limits_enforced=enforced)
 
     def system_prompt(self, tools: str | Sequence[str] = DEFAULT_SETS) -> str:

@@ -29,7 +29,7 @@ from .prompting import advice, hint, ran
 from .quantities import count, size
 from .reply import Part, TextPart
 from .result import ExecutionResult, FileInfo, RichResult
-from .values import Save, can_be_shown, hang, text_of
+from .values import Save, can_be_shown, pictures_of, text_of
 
 if TYPE_CHECKING:
     from .config import Budget
@@ -72,18 +72,18 @@ def render(
     """
     streams = _streams(result, facts)
     passages = [*streams, *_values(result.results)]
-    gallery = hang(result.results, budget, save_image)
+    pictures = pictures_of(result.results, budget, save_image)
     top = [_verdict(result, facts, bool(streams)), *_notes(result, facts, streams)]
-    if not passages and not gallery.lines:
+    if not passages and not pictures.lines:
         top += _no_output(result)
     bottom = [
-        *gallery.lines,
+        *pictures.lines,
         *_values_left_out(result),
         *_files(result.files, budget.text_chars // 8),
         *_next(result, facts, timeout_s),
     ]
     text = _compose(top, passages, bottom, budget.text_chars, spill)
-    return (TextPart(text), *(gallery.parts if images == "parts" else ()))
+    return (TextPart(text), *(pictures.parts if images == "parts" else ()))
 
 
 def state_notes(result: ExecutionResult) -> list[str]:

@@ -12,7 +12,7 @@ from .config import Budget
 from .flags import choice
 from .languages import LANGUAGES
 from .reply import Reply
-from .values import hang
+from .values import pictures_of
 
 CODE_MAX = 119
 """The highest exit code that is the code's own."""
@@ -103,7 +103,7 @@ def save_charts(reply: Reply, folder: Path) -> Iterator[Path]:
         The path of each.
     """
     values = [] if reply.result is None else reply.result.results
-    for number, part in enumerate(hang(values, _EVERY_IMAGE, None).parts, 1):
+    for number, part in enumerate(pictures_of(values, _EVERY_IMAGE, None).parts, 1):
         path = folder / f"chart-{number}.{part.mime.partition('/')[2]}"
         path.write_bytes(part.data)
         yield path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from .config import SandboxConfig
 from .faults import ConfigError, SandboxClosed, SandboxError
@@ -39,9 +39,10 @@ class Sandbox:
     """
 
     def __init__(self, config: SandboxConfig | None = None, /, **options: Any) -> None:
-        if config is not None and not isinstance(config, SandboxConfig):
+        given = cast("object", config)
+        if given is not None and not isinstance(given, SandboxConfig):
             raise ConfigError(
-                f"Sandbox({config!r}) is not given a SandboxConfig; write"
+                f"Sandbox({given!r}) is not given a SandboxConfig; write"
                 " Sandbox(timeout_s=5), or Sandbox(**options)"
             )
         if config is not None and options:
@@ -230,22 +231,30 @@ class Sandbox:
     def interrupt(self) -> None:
         """Have the code of every running call see a KeyboardInterrupt.
 
-        A `kernel` keeps its names; code that ignores the interrupt goes on.
+        A `kernel` keeps its names. Code that ignores the interrupt goes on, and so does
+        a shell of the other modes.
         """
         self._ready().dispatch.interrupt()
 
     def reset(self) -> None:
-        """Have the next call start in a new box: `kernel` and `resident` forget."""
+        """Have the next call start in a new box: `kernel` and `resident` forget.
+
+        A call that runs goes on to its end.
+        """
         self._ready().forget_box()
 
     def wait_ready(self, timeout_s: float | None = None) -> bool:
-        """Wait until the boxes that `prewarm` asks for are ready; True if they are."""
+        """Wait until the boxes that `prewarm` asks for are ready.
+
+        Returns:
+            True if they are; False after `timeout_s`, or where this process holds as
+            many warm boxes as it may.
+        """
         ready = self._ready().when_ready()
         try:
-            ready.result(timeout_s)
+            return ready.result(timeout_s)
         except TimeoutError:
             return False
-        return True
 
     @property
     def is_open(self) -> bool:
@@ -255,7 +264,7 @@ class Sandbox:
     @property
     def quiet_since_s(self) -> float | None:
         """When the last call ended, by `time.monotonic()`; None while one runs."""
-        return self._ready().dispatch.quiet_since_s
+        return self._ready().quiet_since_s
 
     def declare_lost(self, lost: Lost) -> None:
         """Have the next result say what an earlier sandbox took with it.

@@ -467,7 +467,8 @@ def named_processes() -> list[int]:
     found: list[int] = []
     for entry in Path("/proc").glob("[0-9]*/comm"):
         try:
-            if entry.read_text() == f"{NAME}\n":
+            ended = (entry.parent / "stat").read_text().rpartition(")")[2][1] in "ZX"
+            if entry.read_text() == f"{NAME}\n" and not ended:
                 found.append(int(entry.parent.name))
         except OSError:
             continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .box import Box
 from .call import Call, Work
+from .dispatch import leaving
 from .faults import FaultType, SandboxFault
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class SessionBox:
 
     Args:
         engine: Where it lives.
-        launch: Gives the launch of a new box.
+        launch: Gives the launch of a new box that may take a call of so many seconds.
         setup_code: Run first in every new box.
         setup_timeout_s: How long that may take.
         max_age_s: An older box is replaced between two calls.
@@ -55,7 +56,7 @@ class SessionBox:
         self,
         engine: Engine,
         *,
-        launch: Callable[[], Launch],
+        launch: Callable[[float], Launch],
         setup_code: str | None,
         setup_timeout_s: float,
         max_age_s: float,
@@ -98,9 +99,9 @@ class SessionBox:
 
     def forget(self) -> None:
         """End the box; the next call has a new one."""
-        if self._box is not None:
-            self._box.kill()
-            self._box = None
+        box, self._box = self._box, None
+        if box is not None and box.idle:
+            box.kill()  # a busy one ends after its call
 
     # -- boxes
 
@@ -119,7 +120,8 @@ class SessionBox:
             self._engine.started()
             return
         try:
-            box = Box(self._engine, self._launch(), self._on_box_change)
+            launch = self._launch(call.timeout_s)
+            box = Box(self._engine, launch, self._on_box_change)
         except Exception as error:
             self._engine.started()
             call.fail(error)
@@ -144,19 +146,26 @@ class SessionBox:
             error = done.exception()
             if error is not None:
                 call.fail(error)
-            elif setup.exit_code != 0 or done.result().ended_by is not None:
+                return
+            ended_by = done.result().ended_by
+            if ended_by in ("cancel", "close"):
+                call.fail(leaving(ended_by))
+            elif setup.exit_code != 0 or ended_by is not None:
                 call.fail(SetupFailed(setup.stderr.text()[0]))
                 box.kill()
-            elif not call.done.done():
+            else:
                 box.serve(call)
 
         box.start(setup)
+        call.service = setup.service  # ending the call ends the box it waits for
         # After the box has let go of the setup call, which its future precedes.
         setup.done.add_done_callback(lambda f: self._engine.post(lambda: go_on(f)))
 
     def _on_box_change(self, box: Box) -> None:
-        if box.ended and box is self._box:
+        if box is self._box and box.ended:
             self._box = None
+        elif box is not self._box and box.idle and box.ready:
+            box.kill()  # forgotten while it had a call
         if box.disposed:
             self._boxes.discard(box)
             self._on_change(box)

@@ -89,7 +89,7 @@ def _html_text(source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Gallery:
+class Pictures:
     """The images of one result.
 
     Attributes:
@@ -101,7 +101,9 @@ class Gallery:
     parts: tuple[ImagePart, ...]
 
 
-def hang(values: Sequence[RichResult], budget: Budget, save: Save | None) -> Gallery:
+def pictures_of(
+    values: Sequence[RichResult], budget: Budget, save: Save | None
+) -> Pictures:
     """Take the images of `values`, in order, as far as the budget goes.
 
     Args:
@@ -118,7 +120,7 @@ def hang(values: Sequence[RichResult], budget: Budget, save: Save | None) -> Gal
     parts: list[ImagePart] = []
     for number, (mime, encoded) in enumerate(taken, 1):
         try:
-            line, part = _hang_one(number, decode(mime, encoded), budget, save)
+            line, part = _picture(number, decode(mime, encoded), budget, save)
         except PictureError as problem:
             line, part = f"{mime}, left out: {problem}", None
         lines.append(f"image {number}: {line}")
@@ -127,10 +129,10 @@ def hang(values: Sequence[RichResult], budget: Budget, save: Save | None) -> Gal
         left_out = count(len(found) - len(taken), "image")
         most = count(budget.images, "image")
         lines.append(f"{left_out} left out: a reply carries at most {most}")
-    return Gallery(tuple(lines), tuple(parts))
+    return Pictures(tuple(lines), tuple(parts))
 
 
-def _hang_one(
+def _picture(
     number: int, picture: Picture, budget: Budget, save: Save | None
 ) -> tuple[str, ImagePart | None]:
     line = f"{picture.mime} {picture.width_px}x{picture.height_px}"

@@ -13,7 +13,7 @@ import resource
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ class Held:
 
 
 @contextmanager
-def nothing_left() -> Iterator[None]:
+def nothing_left() -> Generator[None]:
     """Compare what is held after the work with what was held before."""
     usual = tempfile.tempdir
     with tempfile.TemporaryDirectory() as folder:

@@ -550,7 +550,7 @@ def test_a_search_tells_of_a_box_that_is_gone() -> None:
         call(sandbox, "run_code", code="name = 1")
         call(sandbox, "run_code", code="import os\nos._exit(1)")
         reply = call(sandbox, "search_files", pattern="x")
-    assert "note: started anew: names of earlier calls are gone" in reply.text
+    assert "note: started anew: files are kept" in reply.text
 
 
 async def test_the_async_search_says_the_same(clean: Sandbox) -> None:

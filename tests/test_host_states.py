@@ -8,10 +8,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from kern_tools import Sandbox
+from kern_tools import ConfigError, Sandbox, SandboxConfig, SandboxError
+from kern_tools.host import host_report
+from kern_tools.image import ensure_image
 
 
 def host(code: str) -> str:
@@ -136,5 +139,36 @@ def test_a_mount_that_vanished_is_named(tmp_path: Path) -> None:
 def test_many_threads_share_a_sandbox() -> None:
     """Each gets its own output, and no box is left."""
     with Sandbox() as sandbox, ThreadPoolExecutor(32) as pool:
-        results = pool.map(lambda n: sandbox.run_code(f"print({n})").stdout, range(64))
-        assert list(results) == [f"{n}\n" for n in range(64)]
+        codes = [f"print({n})" for n in range(64)]
+        results = [result.stdout for result in pool.map(sandbox.run_code, codes)]
+        assert results == [f"{n}\n" for n in range(64)]
+
+
+def test_required_limits_are_looked_at_when_the_sandbox_opens() -> None:
+    """A host that does not enforce them is refused there, with the reason."""
+    enforced = host_report(reference=ensure_image().reference).limits_enforced
+    sandbox = Sandbox(require_limits=True)
+    if enforced:
+        with sandbox:
+            assert sandbox.run_code("1").limits_enforced
+        return
+    with pytest.raises(SandboxError) as refused:
+        sandbox.open()
+    assert refused.value.fault is not None
+    assert refused.value.fault.reason == "limits"
+
+
+@pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
+def test_prompt_and_results_say_whether_limits_bind(mode: str) -> None:
+    """What kern says of them is known before the prompt is written."""
+    enforced = host_report(reference=ensure_image().reference).limits_enforced
+    with Sandbox(mode=mode) as sandbox:
+        assert sandbox.describe().limits_enforced == enforced
+        assert sandbox.run_code("1").limits_enforced == enforced
+        assert ("does not enforce" in sandbox.system_prompt()) == (enforced is False)
+
+
+def test_options_that_are_no_options_are_refused_at_once() -> None:
+    """A plain dict is not taken for a configuration."""
+    with pytest.raises(ConfigError):
+        Sandbox(cast("SandboxConfig", {"timeout_s": 5}))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kern_tools import FaultType, Sandbox, SandboxError
-from kern_tools.sandbox_contract import box_processes
+from kern_tools.sandbox_contract import box_processes, kern_processes
 
 
 @pytest.fixture
@@ -267,3 +269,109 @@ def test_a_longer_call_than_the_warm_box_may_live_gets_its_own() -> None:
         sandbox.wait_ready()
         code = "import time\ntime.sleep(1.5)\nprint('on')"
         assert sandbox.run_code(code, timeout_s=20).stdout == "on\n"
+
+
+# what went wrong once
+
+
+def test_a_call_cancelled_during_setup_mixes_nothing() -> None:
+    """The box goes with it; the next call has its own output and says it is new."""
+    setup = "import os, time\nwhile os.path.exists('hold'): time.sleep(0.01)\nx = 5"
+
+    async def cancelled(sandbox: Sandbox) -> None:
+        sandbox.write_file("hold", "")
+        sandbox.reset()
+        call = asyncio.create_task(sandbox.arun_code("print('one')"))
+        while not box_processes(sandbox):
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert box_processes(sandbox) == []
+
+    with Sandbox(mode="kernel", setup_code=setup, timeout_s=30) as sandbox:
+        asyncio.run(cancelled(sandbox))
+        (sandbox.workspace.root / "hold").unlink()
+        for word in ("two", "three"):
+            assert sandbox.run_code(f"print({word!r}, x)").stdout == f"{word} 5\n"
+
+
+@pytest.mark.parametrize("mode", ["resident", "kernel"])
+@pytest.mark.parametrize(
+    "frame",
+    ["e\\005\\000\\000\\0002\\0000\\000q", "e\\001\\000\\000\\000q"],
+    ids=["a forged failure", "half a frame"],
+)
+def test_a_shell_cannot_write_frames(mode: str, frame: str) -> None:
+    """Nothing it does makes the call raise; in a child it finds no way at all."""
+    code = f"for f in 3 4 5 6 7 8; do printf '{frame}' >&$f; done 2>/dev/null; echo on"
+    with Sandbox(mode=mode, timeout_s=20) as sandbox:
+        result = sandbox.run_code(code, "bash")
+        assert "on\n" in result.stdout
+        assert result.fault is None
+
+
+def test_a_cell_can_be_interrupted_again(kernel: Sandbox) -> None:
+    """One that caught an interrupt is stopped at its deadline like any other."""
+    kernel.run_code("x = 41")
+    code = (
+        "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: print('once')\n"
+        "time.sleep(60)"
+    )
+    stopped = kernel.run_code(code, timeout_s=1)
+    assert (stopped.fault_type, stopped.state_lost) == (FaultType.TIMEOUT, False)
+    assert stopped.stdout == "once\n"
+    assert kernel.run_code("x").results[0].text == "41"
+
+
+def test_an_interrupt_leaves_no_half_of_a_value(kernel: Sandbox) -> None:
+    """Whenever it comes while values are shown, the names are kept."""
+    kernel.run_code("x = 41\nbig = '<b>' + 'x' * 9_000_000")
+    began = threading.Event()
+
+    def on_stdout(_: str) -> None:
+        began.set()
+
+    for _ in range(5):
+        began.clear()
+        with ThreadPoolExecutor(1) as pool:
+            code = "print('on', flush=True)\nfor _ in range(99): display(big)"
+            call = pool.submit(kernel.run_code, code, on_stdout=on_stdout)
+            began.wait()
+            kernel.interrupt()
+            assert not call.result().state_lost
+    assert kernel.run_code("x").results[0].text == "41"
+
+
+def test_a_reset_lets_a_running_call_end(kernel: Sandbox) -> None:
+    """It is not killed; the next call starts anew."""
+    began = threading.Event()
+    code = (
+        "import os, time\nprint('on', flush=True)\n"
+        "while not os.path.exists('go'): time.sleep(0.01)\nprint('end')"
+    )
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(kernel.run_code, code, on_stdout=lambda _: began.set())
+        began.wait()
+        kernel.reset()
+        kernel.write_file("go", "")
+        assert call.result().stdout == "on\nend\n"
+    assert kernel.run_code("1").state_new
+
+
+def test_a_call_may_outlast_the_age_of_a_box() -> None:
+    """A box is given the time that its first call asks for."""
+    with Sandbox(mode="kernel", timeout_s=1, max_age_s=1) as sandbox:
+        code = "import time\ntime.sleep(8)\nprint('on')"
+        assert sandbox.run_code(code, timeout_s=20).stdout == "on\n"
+
+
+def test_a_warm_box_that_died_costs_no_call() -> None:
+    """The call gets another box."""
+    with Sandbox(prewarm=2, timeout_s=20) as sandbox:
+        assert sandbox.wait_ready()
+        for pid in box_processes(sandbox):
+            os.kill(pid, signal.SIGKILL)
+        while kern_processes(sandbox):
+            pass
+        assert sandbox.run_code("print(1)").stdout == "1\n"

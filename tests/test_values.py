@@ -11,7 +11,7 @@ import pytest
 from kern_tools.config import Budget
 from kern_tools.reply import ImagePart
 from kern_tools.result import RichResult
-from kern_tools.values import can_be_shown, hang, image_of, text_of
+from kern_tools.values import can_be_shown, image_of, pictures_of, text_of
 
 
 def png(width: int = 640, height: int = 480, filler: int = 0) -> str:
@@ -36,9 +36,9 @@ def shown(encoded: str, mime: str = "image/png") -> RichResult:
 def test_images_are_parts_named_in_the_text() -> None:
     """In order, each with the size from its own header."""
     small, tall = png(64, 48), png(10, 20)
-    gallery = hang([shown(small), shown(tall)], Budget(), None)
-    assert gallery.lines == ("image 1: image/png 64x48", "image 2: image/png 10x20")
-    assert [part.base64 for part in gallery.parts] == [small, tall]
+    pictures = pictures_of([shown(small), shown(tall)], Budget(), None)
+    assert pictures.lines == ("image 1: image/png 64x48", "image 2: image/png 10x20")
+    assert [part.base64 for part in pictures.parts] == [small, tall]
 
 
 def test_a_saved_image_is_named_by_its_path() -> None:
@@ -51,8 +51,8 @@ def test_a_saved_image_is_named_by_its_path() -> None:
         return next(paths)
 
     values = [shown(png()), shown("AAA"), shown(png())]
-    gallery = hang(values, Budget(), save)
-    assert gallery.lines == (
+    pictures = pictures_of(values, Budget(), save)
+    assert pictures.lines == (
         "image 1: image/png 640x480, saved as chart\\x0a.png",
         "image 2: image/png, left out: not valid base64",
         "image 3: image/png 640x480",
@@ -76,19 +76,19 @@ def test_what_a_provider_would_refuse_is_left_out_by_name(
     encoded: str, why: str
 ) -> None:
     """One image that is refused would cost the whole conversation."""
-    gallery = hang([shown(encoded)], Budget(), None)
-    assert gallery.lines == (f"image 1: image/png, {why}",)
-    assert gallery.parts == ()
+    pictures = pictures_of([shown(encoded)], Budget(), None)
+    assert pictures.lines == (f"image 1: image/png, {why}",)
+    assert pictures.parts == ()
 
 
 def test_an_image_over_the_budget_is_saved_and_not_shown() -> None:
     """It can still be used by the code of a later call."""
     values = [shown(png(filler=2048))]
-    gallery = hang(values, Budget(image_bytes=2048), lambda number, image: "a")
-    (line,) = gallery.lines
+    pictures = pictures_of(values, Budget(image_bytes=2048), lambda number, image: "a")
+    (line,) = pictures.lines
     assert line.startswith("image 1: image/png 640x480, saved as a, left out: its ")
     assert line.endswith(" are over the 2 KiB an image may have")
-    assert gallery.parts == ()
+    assert pictures.parts == ()
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_an_image_over_the_budget_is_saved_and_not_shown() -> None:
 )
 def test_images_over_the_number_are_counted(most: int, last: str) -> None:
     """The first ones are shown, the others are not forgotten."""
-    gallery = hang([shown(png())] * 6, Budget(images=most), None)
-    assert len(gallery.parts) == most
-    assert gallery.lines[-1] == last
+    pictures = pictures_of([shown(png())] * 6, Budget(images=most), None)
+    assert len(pictures.parts) == most
+    assert pictures.lines[-1] == last
 
 
 FRAMES = {
@@ -117,16 +117,16 @@ def test_a_jpeg_is_measured_by_its_frame_header(frame: bytes) -> None:
     """Other segments and padding come before it."""
     data = b"\xff\xd8\xff\xe0\x00\x10" + bytes(14) + frame + b"\xff\xd9"
     encoded = base64.b64encode(data).decode("ascii")
-    gallery = hang([shown(encoded, "image/jpeg")], Budget(), None)
-    assert gallery.lines == ("image 1: image/jpeg 64x48",)
+    pictures = pictures_of([shown(encoded, "image/jpeg")], Budget(), None)
+    assert pictures.lines == ("image 1: image/jpeg 64x48",)
 
 
 @pytest.mark.parametrize("tail", [b"\xff\xda", b"\xff\xc4\x00\x00", b"\xff\xff\xff"])
 def test_a_jpeg_without_a_frame_is_no_image(tail: bytes) -> None:
     """The walk over its segments ends, wherever they lead."""
     encoded = base64.b64encode(b"\xff\xd8\xff" + tail * 50 + b"\xff\xd9").decode()
-    gallery = hang([shown(encoded, "image/jpeg")], Budget(), None)
-    assert gallery.lines == (
+    pictures = pictures_of([shown(encoded, "image/jpeg")], Budget(), None)
+    assert pictures.lines == (
         "image 1: image/jpeg, left out: not a complete image/jpeg",
     )
 

@@ -23,12 +23,13 @@ time.sleep(60)
 
 
 def running() -> list[str]:
-    """List the processes of the call, on the host."""
+    """List the processes of the call on the host, but for those that have ended."""
     found: list[str] = []
-    for comm in Path("/proc").glob("[1-9]*/comm"):
-        with suppress(OSError):  # It ended meanwhile.
-            if comm.read_text("utf-8") == f"{_NAME}\n":
-                found.append(comm.parent.name)
+    for stat in Path("/proc").glob("[1-9]*/stat"):
+        with suppress(OSError):  # It was reaped meanwhile.
+            head, _, rest = stat.read_text("utf-8").rpartition(")")
+            if head.endswith(f"({_NAME}") and rest.split()[0] not in "ZX":
+                found.append(stat.parent.name)
     return found
 
 
