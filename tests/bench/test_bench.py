@@ -173,6 +173,13 @@ def test_a_page_without_its_markers_is_left_alone(page: str) -> None:
         placed(page, "new")
 
 
+# The binding, the baseline of some rows, compiles in a thread of its own at its first
+# use of an image, and leaves an iterator over a folder open there.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <posix.ScandirIterator:"
+    "pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_workload_runs_and_gives_its_figures(name: str) -> None:
     """One round of each, on real boxes; its contestants check what they get."""
