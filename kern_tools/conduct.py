@@ -77,7 +77,6 @@ class Conduct:
             on_stdout=listeners.ear("stdout"),
             on_stderr=listeners.ear("stderr"),
         )
-
         opened.note_begin(self)
 
     def __enter__(self) -> Self:
