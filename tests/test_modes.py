@@ -281,6 +281,8 @@ def test_a_call_cancelled_during_setup_mixes_nothing() -> None:
     async def cancelled(sandbox: Sandbox) -> None:
         sandbox.write_file("hold", "")
         sandbox.reset()
+        while box_processes(sandbox):  # the box of before is on its way out
+            await asyncio.sleep(0)
         call = asyncio.create_task(sandbox.arun_code("print('one')"))
         while not box_processes(sandbox):
             await asyncio.sleep(0)
