@@ -1,1 +1,1 @@
-"""One page per framework: translation of kern_tools' tools and replies, only."""
+"""One room per framework: translation of kern_tools' tools and replies, only."""
