@@ -365,12 +365,14 @@ def prepare() -> None:
 
 
 def preload() -> None:
-    """Import what many calls will want, as long as no call is waiting."""
+    """Do what many calls will want, as long as no call is waiting."""
     for name in SETTING["preload"]:
         try:
             if CONTROL.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT):
                 return
         except BlockingIOError:
+            if name == "_ast":  # its types are made when a first tree is
+                compile("0", "", "exec", ONLY_AST)
             own(name)
 
 

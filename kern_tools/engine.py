@@ -1,7 +1,7 @@
 """The one thread that starts, watches and ends every box of this process.
 
 kern arms a parent-death signal against the thread that starts a box, so that thread
-has to outlive them all; polling there also keeps a box at two descriptors and no thread
+has to outlive them all; polling there also keeps a box at few descriptors and no thread
 of its own.
 """
 
@@ -18,6 +18,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Protocol
 
 READ = select.EPOLLIN
@@ -62,10 +63,9 @@ class Engine:
         self._slots = 2 * (os.cpu_count() or 1)
         self._starting = 0
         self._waiting: deque[Callable[[], None]] = deque()
-        self._thread = threading.Thread(
-            target=self._run, name="kern-tools-engine", daemon=True
-        )
-        self._thread.start()
+        self._blocking: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        for name, run in (("engine", self._run), ("aside", self._run_aside)):
+            threading.Thread(target=run, name=f"kern-tools-{name}", daemon=True).start()
 
     # -- for any thread
 
@@ -110,6 +110,14 @@ class Engine:
             self._waiting.popleft()()
         else:
             self._starting -= 1
+
+    def aside(self, step: Callable[[], None]) -> None:
+        """Run what would hold every box up on a second thread, one at a time."""
+        self._blocking.put(step)
+
+    def _run_aside(self) -> None:
+        while True:
+            _guarded(self._blocking.get())
 
     def _run(self) -> None:
         while True:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 IDLE_S = 60.0
 """A warm box that no call has taken by then is let go."""
 REFILL_AFTER_S = 0.05
-"""The next warm box is started when the call ends, or this long after it began."""
+"""The next warm box is started when no call runs, or this long after one began."""
+BREATH_S = 0.005
+"""How long the caller has for itself before its next warm box is started."""
 WARM_PER_PROCESS = 2 * (os.cpu_count() or 1)
-PRELOAD = ("os", "traceback", "linecache")
+PRELOAD = ("_ast", "os", "traceback", "linecache")
 _warm: set[Box] = set()  # in the engine thread only
 os.register_at_fork(after_in_child=_warm.clear)  # they are the parent's
 
@@ -57,6 +59,7 @@ class FreshBoxes:
         self._boxes: set[Box] = set()
         self._spares: list[Box] = []
         self._closed = False
+        self._calls = 0
         self._waiters: list[Future[bool]] = []
 
     # -- the carrier
@@ -64,7 +67,8 @@ class FreshBoxes:
     def begin(self, call: Call) -> None:
         """Give the call a waiting box, or start one."""
         spare = self._take_spare(call)
-        call.done.add_done_callback(lambda _: self._engine.post(self.refill))
+        self._calls += 1
+        call.done.add_done_callback(lambda _: self._engine.post(self._after_call))
         if spare is not None:
             spare.serve(call)
             due = time.monotonic() + REFILL_AFTER_S
@@ -99,6 +103,15 @@ class FreshBoxes:
             self._engine.when_startable(box.start)
             self._engine.at(time.monotonic() + IDLE_S, partial(self._let_go, box))
         self._tell_ready()
+
+    def _after_call(self) -> None:
+        self._calls -= 1
+        if self._calls == 0 and not self._closed:
+            self._engine.at(time.monotonic() + BREATH_S, self._refill_in_peace)
+
+    def _refill_in_peace(self) -> None:
+        if self._calls == 0:
+            self.refill()
 
     def when_ready(self) -> Future[bool]:
         """Give a future of whether as many boxes wait as were asked for.
