@@ -77,6 +77,8 @@ class Capture:
 
         A character that the cap cut in two is dropped whole.
         """
+        if not self._kept:
+            return "", False
         decoder = codecs.getincrementaldecoder("utf-8")("strict")
         try:
             return decoder.decode(self._kept, final=not self.truncated), False

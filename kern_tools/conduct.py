@@ -19,8 +19,8 @@ from .waiting import settle
 from .workspace_cap import CapWatch, is_full
 
 if TYPE_CHECKING:
-    from .listing import Scan
     from .opened import Opened
+    from .tracking import Moment
 
 _CALL_IDS = itertools.count(1)
 
@@ -59,7 +59,7 @@ class Conduct:
         else:
             CHECKS["timeout_s"]("timeout_s", timeout_s)
         self._opened = opened
-        self._before: Scan | None = None
+        self._before: Moment | None = None
         self._watch: CapWatch | None = None
         self._submitted = self._has_turn = False
         self.call_id = request.call_id or new_call_id()
@@ -94,6 +94,8 @@ class Conduct:
             self.cancel()
             settle(self.call)
         self._stop_watch()
+        if self._before is not None:
+            self._opened.workspace.forget(self._before)
         self._listeners.stop()
         if not self._submitted:  # else the box closes the call's streams
             self.call.close()
@@ -131,7 +133,7 @@ class Conduct:
         if most is not None and is_full(opened.workspace, most):
             return blocked_result(self.call.call_id, workspace_full(most))
         if opened.config.track_files:
-            self._before = opened.workspace.scan()
+            self._before = opened.workspace.now()
         return None
 
     def submit(self) -> None:
@@ -176,7 +178,7 @@ class Conduct:
     def _changes(self) -> list[FileInfo]:
         if self._before is None:
             return []
-        return list(self._opened.workspace.changes(self._before))
+        return list(self._opened.workspace.changes_since(self._before))
 
     def _stop_watch(self) -> None:
         if self._watch is not None:

@@ -15,8 +15,9 @@ box for further calls. A frame to the host is one byte of kind, four of length
     f   the streams are flushed; the answer to SIGURG
     x   done: the exit code in decimal, or the signal as a negative number
 
-The host sends, for each call, one byte with descriptors: stdout, stderr, a file that
-holds the request, a marshalled dict, and for a call in a child a pipe for its frames.
+The host sends, for each call, one byte, four of length and the request, a marshalled
+dict, with descriptors: stdout, stderr, for a call in a child a pipe for its frames, and
+last, where the length is 0, a file that holds the request.
 Names that begin with `GIVEN` are put here by whoever starts the program.
 """
 
@@ -66,15 +67,23 @@ def send(kind: bytes, payload: bytes = b"") -> None:
 
 def take_call() -> list[int]:
     """Wait for a call: keep its request, give the descriptors of its streams."""
-    byte, ancillary, _, _ = CONTROL.recvmsg(1, _socket.CMSG_SPACE(16))
-    if not byte:
+    said, ancillary, _, _ = CONTROL.recvmsg(1 << 15, _socket.CMSG_SPACE(16))
+    if not said:
         posix._exit(0)
     handles: list[int] = memoryview(ancillary[0][2]).cast("i").tolist()
-    handle = handles.pop(2)
-    posix.lseek(handle, 0, 0)
-    REQUEST.update(marshal.loads(posix.read(handle, posix.fstat(handle).st_size)))
-    posix.close(handle)
+    size = int.from_bytes(said[1:5], "little")
+    while len(said) < 5 + size:
+        said += CONTROL.recv(5 + size - len(said))
+    call = memoryview(said)[5:] if size else read_file(handles.pop())
+    REQUEST.update(marshal.loads(call))
     return handles
+
+
+def read_file(handle: int) -> bytes:
+    posix.lseek(handle, 0, 0)
+    content = posix.read(handle, posix.fstat(handle).st_size)
+    posix.close(handle)
+    return content
 
 
 def take_streams(handles: list[int]) -> None:
@@ -270,7 +279,8 @@ def run_cell(scope: dict[str, Any]) -> int:
     name = name_cell(source)
     try:
         tree, value = parse(source, name)
-        evaluate(tree, name, "exec", scope)
+        if tree.body or value is None:
+            evaluate(tree, name, "exec", scope)
         if value is not None:
             made = evaluate(value, name, "eval", scope)
             if made is not None:

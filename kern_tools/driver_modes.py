@@ -194,10 +194,13 @@ def run_child() -> int:
 
 def silence() -> None:
     """Keep what threads print between calls out of the next call."""
-    null = posix.open("/dev/null", posix.O_WRONLY)
-    for target in (1, 2):
-        posix.dup2(null, target)
-    posix.close(null)
+    try:
+        posix.dup2(0, 1)
+        posix.dup2(0, 2)
+    except OSError:  # the code closed it
+        null = posix.open("/dev/null", posix.O_RDWR)
+        posix.dup2(null, 1)
+        posix.dup2(null, 2)
 
 
 def on_interrupt(signum: int, frame: FrameType | None) -> None:

@@ -25,6 +25,7 @@ d,v,m,s=marshal.loads(r(int.from_bytes(r(4),"little")))
 exec(d,g(__name__="driver",GIVEN_VALUES=v,GIVEN_MODES=m,GIVEN_SETTING=s))
 """
 MAX_FRAME_BYTES = 17 << 20
+MAX_INLINE_BYTES = 1 << 14
 MAX_RESULTS_BYTES = 40 << 20
 MAX_RESULTS = 300
 MAX_FORMS = 32
@@ -82,16 +83,21 @@ def _programs(compiled: bool) -> tuple[CodeType | str, ...]:
     return tuple(programs)
 
 
-def request_file(call: dict[str, Any]) -> int:
-    """Put one call where the driver can read it whole, whatever its size.
+def request_bytes(call: dict[str, Any]) -> tuple[bytes, int]:
+    """Give one call as the driver takes it, whatever its size.
 
     Returns:
-        A descriptor of a file in memory, in a form that every Python >= 3.9 reads.
+        What goes over the control socket: one byte, four of length, and the call, in a
+        form that every Python >= 3.9 reads; and -1. Of a call that could fill the
+        socket the length is 0, and the descriptor is of a file in memory that holds it.
     """
+    body = marshal.dumps(call, 2)
+    if len(body) <= MAX_INLINE_BYTES:
+        return b"c" + len(body).to_bytes(4, "little") + body, -1
     handle = os.memfd_create("call", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(handle), "wb") as file:
-        file.write(marshal.dumps(call, 2))
-    return handle
+        file.write(body)
+    return b"c\0\0\0\0", handle
 
 
 class FrameReader:

@@ -62,16 +62,21 @@ def scan_tree(root: int, prefix: str = "", *, limit: int) -> Scan:
     Returns:
         The marks by path.
     """
-    marks: dict[str, Mark] = {}
     with closing(Walk(root, prefix, limit=limit)) as walk:
-        for below, descriptor, entries, _ in walk:
-            for entry in entries:
-                if not entry.is_file(follow_symlinks=False):
-                    continue
-                found = _looked_at(entry, descriptor)
-                if found is not None and stat.S_ISREG(found.st_mode):
-                    marks[below + entry.name] = mark_of(found)
-        return Scan(marks, complete=walk.complete)
+        return Scan(marks_of(walk), complete=walk.complete)
+
+
+def marks_of(walk: Walk) -> dict[str, Mark]:
+    """Take the mark of every regular file on a walk, by path."""
+    marks: dict[str, Mark] = {}
+    for below, descriptor, entries, _ in walk:
+        for entry in entries:
+            if not entry.is_file(follow_symlinks=False):
+                continue
+            found = _looked_at(entry, descriptor)
+            if found is not None and stat.S_ISREG(found.st_mode):
+                marks[below + entry.name] = mark_of(found)
+    return marks
 
 
 def scan_below(
@@ -129,15 +134,26 @@ def listed(scan: Scan, limit: int | None) -> Files:
 
 
 def compared(before: Scan, after: Scan, limit: int | None) -> Files:
-    """Tell what was created or modified between two scans.
+    """Tell what was created or modified between two scans."""
+    return told(before.entries, after, before.complete, limit)
 
-    A file is only called created where the scan before it was complete.
+
+def told(
+    before: Mapping[str, Mark | None], after: Scan, knew_all: bool, limit: int | None
+) -> Files:
+    """Tell what was created or modified.
+
+    Args:
+        before: The earlier marks; None or no entry where there was no file.
+        after: The later ones.
+        knew_all: Every earlier file was known; else none is called created.
+        limit: Give only the first ones; `total` still counts all.
     """
     changed: dict[str, FileInfo] = {}
     total = 0
     for name, mark in after.entries.items():
-        old = before.entries.get(name)
-        if old == mark or (old is None and not before.complete):
+        old = before.get(name)
+        if old == mark or (old is None and not knew_all):
             continue
         total += 1
         changed[public_name(name)] = FileInfo(
@@ -146,7 +162,7 @@ def compared(before: Scan, after: Scan, limit: int | None) -> Files:
             change="created" if old is None else "modified",
         )
     files = [changed[path] for path in sorted(changed)[:limit]]
-    return Files(files, total=total, complete=before.complete and after.complete)
+    return Files(files, total=total, complete=knew_all and after.complete)
 
 
 def tree_bytes(root: int, stop_over: int | None, *, limit: int) -> tuple[int, bool]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .capture import Capture
-from .frames import FrameReader, request_file
+from .frames import FrameReader, request_bytes
 from .processes import send_signal
 from .verdict import EndedBy, Evidence
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .call import Call
     from .engine import Timer
 
+LISTEN_AFTER_S = 0.002
 FLUSH_S = 0.1
 """How long code may take to flush its streams at the deadline."""
 INTERRUPT_EVERY_S = 0.1
@@ -55,25 +56,37 @@ class Service:
         """Give the driver the work, with the pipes that become its streams."""
         control, call = self._box.control, self.call
         assert control is not None
-        handle = request_file(call.work.as_request())
-        pipes = [call.stdout.writer, call.stderr.writer, handle]
+        request, handle = request_bytes(call.work.as_request())
+        pipes = [call.stdout.writer, call.stderr.writer]
         if self._frames is not None:
             pipes.append(self._frames.writer)
+        if handle >= 0:
+            pipes.append(handle)
         try:
-            socket.send_fds(control, [b"c"], pipes)
+            socket.send_fds(control, [request], pipes)
         finally:
-            os.close(handle)
-            if self._frames is not None:
-                self._frames.close_writer()
+            if handle >= 0:
+                os.close(handle)
         self.listen()
 
     def listen(self) -> None:
-        """Read the call's streams, whose other ends are in the box now."""
-        for stream in (self.call.stdout, self.call.stderr):
+        """Read the call's streams, whose other ends are in the box now.
+
+        What ends at once is read at its end, which spares watching the streams.
+        """
+        for stream in self._streams():
             stream.close_writer()
+        self._after(LISTEN_AFTER_S, self._watch_streams)
+
+    def _watch_streams(self) -> None:
+        for stream in (self.call.stdout, self.call.stderr):
             self._box.watch(stream.reader, partial(self._box.drain, stream))
         if self._frames is not None:
             self._box.watch(self._frames.reader, self._on_child_frames)
+
+    def _streams(self) -> list[Capture]:
+        own = [self.call.stdout, self.call.stderr]
+        return own if self._frames is None else [*own, self._frames]
 
     # -- the box speaks
 
@@ -110,7 +123,7 @@ class Service:
         if self._in_first_process:
             self._box.kill()  # nothing it does afterwards counts
             return
-        self._finish(replace(self._box.evidence, box_gone=False))
+        self._finish(self._box.evidence, box_gone=False)
         self._box.end_service()
 
     # -- the end
@@ -174,16 +187,17 @@ class Service:
         call = self.call
         decided = (call.ended_by, call.exit_code, call.exec_failure) != (None,) * 3
         if decided or seen.reaped:
-            self._finish(replace(seen, box_gone=True))
+            self._finish(seen, box_gone=True)
             self._box.end_service()
 
-    def _finish(self, seen: Evidence) -> None:
+    def _finish(self, seen: Evidence, *, box_gone: bool) -> None:
         call = self.call
         self._let_go()
         call.notes, call.stray_stderr = self._box.words()
         call.finish(
             replace(
                 seen,
+                box_gone=box_gone,
                 ended_by=call.ended_by,
                 exit_code=call.exit_code,
                 exec_failure=call.exec_failure,
@@ -198,10 +212,7 @@ class Service:
     def _let_go(self) -> None:
         for timer in self._timers:
             timer.cancel()
-        streams = [self.call.stdout, self.call.stderr]
-        if self._frames is not None:
-            streams.append(self._frames)
-        for stream in streams:
+        for stream in self._streams():
             self._box.engine.unwatch(stream.reader)
         if self._frames is not None:
             self._on_last_frames(self._frames)

@@ -6,7 +6,7 @@ At most `_KEPT_OPEN` directories are open at a time, however deep a tree was mad
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -29,7 +29,8 @@ class Found(NamedTuple):
 class Walk:
     """One pass over the directories below a descriptor.
 
-    Iterating gives every entry that is not a directory, in chunks.
+    Iterating gives every entry that is not a directory, in chunks. `enter` is called
+    with the prefix and the descriptor of each directory before its entries are read.
 
     Attributes:
         complete: False once an entry was left out, for its depth, its owner, or because
@@ -37,13 +38,21 @@ class Walk:
     """
 
     def __init__(
-        self, root: int, prefix: str = "", *, limit: int, everything: bool = False
+        self,
+        root: int,
+        prefix: str = "",
+        *,
+        limit: int,
+        everything: bool = False,
+        enter: Callable[[str, int], None] | None = None,
     ) -> None:
         self.complete = True
         self._left = limit
         self._chain = _Chain(root)
         self._pending: list[tuple[int, str, str]] = [(0, ".", prefix)]
+        self._depth_limit = DEPTH_LIMIT - prefix.count("/")
         self._everything = everything
+        self._on_enter = enter
 
     def close(self) -> None:
         """Let go of the directories that are open."""
@@ -54,6 +63,8 @@ class Walk:
             depth, name, prefix = self._pending.pop()
             descriptor = self._enter(depth, name)
             if descriptor is not None:
+                if self._on_enter is not None:
+                    self._on_enter(prefix, descriptor)
                 yield from self._read(depth, prefix, descriptor)
         self.complete = self.complete and not self._pending
 
@@ -89,17 +100,20 @@ class Walk:
                 continue
             if not entry.is_dir(follow_symlinks=False):
                 plain.append(entry)
-            elif depth < DEPTH_LIMIT:
+            elif depth < self._depth_limit:
                 self._pending.append((depth + 1, name, f"{prefix}{name}/"))
             else:
                 self.complete = False
         return plain
 
     def _is_hidden(self, name: str, prefix: str) -> bool:
-        if self._everything:
-            return False
-        own = not prefix and name == PRIVATE_DIR
-        return own or name.startswith(TEMPORARY_PREFIX)
+        return not self._everything and is_hidden(name, prefix)
+
+
+def is_hidden(name: str, prefix: str) -> bool:
+    """Whether an entry of the directory `prefix` is ours, and no file of the code's."""
+    own = not prefix and name == PRIVATE_DIR
+    return own or name.startswith(TEMPORARY_PREFIX)
 
 
 class _Chain:

@@ -34,6 +34,7 @@ from .names import file_names, parts_of
 from .ownership import owned_folder
 from .removal import remove_directory
 from .spilling import write_image, write_spill
+from .tracking import Moment, Tracking
 from .writing import encoded, existing_file, replace_file
 
 READ_LIMIT_BYTES = 256 << 20
@@ -63,6 +64,7 @@ class Workspace:
         self._process = os.getpid()
         with explained("open", str(root)):
             self._directory = HeldDirectory(self.root)
+        self._tracking = Tracking(self._directory, limit=SCAN_LIMIT_ENTRIES)
 
     @classmethod
     def create(cls) -> Self:
@@ -96,6 +98,7 @@ class Workspace:
         descriptor = self._directory.give_up()
         if descriptor is None:
             return
+        self._tracking.close()
         try:
             if self.owned and os.getpid() == self._process:
                 remove_directory(self.root, descriptor)
@@ -278,6 +281,22 @@ class Workspace:
             The files with `change` set. Removed ones are not told.
         """
         return compared(before, self.scan(), limit)
+
+    def now(self) -> Moment:
+        """Begin to note changes, for `changes_since`; `forget` it when done."""
+        with explained("scan", str(self.root)):
+            return self._tracking.now()
+
+    def changes_since(
+        self, moment: Moment, *, limit: int | None = CHANGES_LIMIT_FILES
+    ) -> Files:
+        """Tell which files were created or modified since a moment, as `changes`."""
+        with explained("scan", str(self.root)):
+            return self._tracking.since(moment, limit)
+
+    def forget(self, moment: Moment) -> None:
+        """Note changes since a moment no longer."""
+        self._tracking.forget(moment)
 
     def usage_bytes(self, stop_over: int | None = None) -> int:
         """Add up the disk space that the workspace takes, hard links counted once.

@@ -36,7 +36,7 @@ LEVELS = {
     "images": "binary elf host host_image host_python image image_store package_image"
     " packages rootfs",
     "files": "archive contents export listing locations origin snapshot spilling"
-    " staging walking workspace workspace_cap writing",
+    " staging tracking walking watching workspace workspace_cap writing",
     "boxes": "backlog box call capture conduct deps dispatch driver driver_modes"
     " driver_search driver_values engine frames fresh installer_settings languages"
     " launch opened outcome processes prune service session setup streaming streams"
