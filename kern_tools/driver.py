@@ -376,14 +376,15 @@ def prepare() -> None:
 
 def preload() -> None:
     """Do what many calls will want, as long as no call is waiting."""
-    for name in SETTING["preload"]:
+    while PRELOAD:
         try:
-            if CONTROL.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT):
-                return
+            CONTROL.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+            return
         except BlockingIOError:
-            if name == "_ast":  # its types are made when a first tree is
-                compile("0", "", "exec", ONLY_AST)
-            own(name)
+            name = PRELOAD.pop(0)
+        if name == "_ast":  # its types are made when a first tree is
+            compile("0", "", "exec", ONLY_AST)
+        own(name)
 
 
 def run_script() -> int:
@@ -470,6 +471,7 @@ BUILTINS: Any = sys.modules["builtins"]
 SETTING: dict[str, Any] = globals()["GIVEN_SETTING"]
 OWN_PATH = [p for p in sys.path if p]
 OWN_NAMES = ("driver", "driver_values")
+PRELOAD = list(SETTING["preload"])
 SHOWING: dict[str, Any] = {}
 REQUEST: dict[str, Any] = {}
 SOURCES: dict[str, str] = {}

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         is_cell,
         new_main,
         own,
+        preload,
         run_cell,
         run_script,
         send,
@@ -74,6 +75,7 @@ def serve_children() -> None:
             posix.close(handle)
         tell_process(pid)
         send(b"x", b"%d" % see_through(pid))
+        preload()
 
 
 def tell_process(pid: int) -> None:
@@ -156,6 +158,7 @@ def serve_cells() -> None:
         code = run_kept_cell(scope) if is_cell() else run_child()
         send(b"x", b"%d" % code)
         silence()
+        preload()
 
 
 def run_kept_cell(scope: dict[str, Any]) -> int:

@@ -64,6 +64,7 @@ class Engine:
         self._starting = 0
         self._waiting: deque[Callable[[], None]] = deque()
         self._blocking: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._ident: int | None = None
         for name, run in (("engine", self._run), ("aside", self._run_aside)):
             threading.Thread(target=run, name=f"kern-tools-{name}", daemon=True).start()
 
@@ -72,7 +73,8 @@ class Engine:
     def post(self, call: Callable[[], None]) -> None:
         """Have `call` run in the engine thread, in the order of posting."""
         self._posted.append(call)
-        os.eventfd_write(self._wake, 1)
+        if threading.get_ident() != self._ident:  # it looks before it waits again
+            os.eventfd_write(self._wake, 1)
 
     # -- for the engine thread
 
@@ -120,6 +122,7 @@ class Engine:
             _guarded(self._blocking.get())
 
     def _run(self) -> None:
+        self._ident = threading.get_ident()
         while True:
             events = self._poll.poll(self._pause_s())
             self._new.clear()

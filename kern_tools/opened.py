@@ -143,7 +143,7 @@ class Opened:
         def launch(call_timeout_s: float) -> Launch:
             longest_s = max(config.timeout_max_s or config.timeout_s, call_timeout_s)
             life_s = config.max_age_s + longest_s
-            return self._launcher.driven(life_s, mode=config.mode)
+            return self._launcher.driven(life_s, mode=config.mode, preload=PRELOAD)
 
         self._session_box = carrier = SessionBox(
             engine(),

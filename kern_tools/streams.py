@@ -117,6 +117,8 @@ class Listeners:
 
         What a callback has not seen within `PATIENCE_S` is lost to it.
         """
+        if not self._feeds:
+            return
         wait([feed.done for feed in self._feeds], PATIENCE_S)
         for trouble in [said for feed in self._feeds if (said := _trouble(feed))]:
             warnings.warn(trouble, RuntimeWarning, stacklevel=2)

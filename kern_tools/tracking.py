@@ -77,8 +77,8 @@ class Tracking:
             SandboxClosed: The workspace was closed.
             OSError: It cannot be read.
         """
-        with self._lock, self._directory.lent() as root:
-            self._refresh(root)
+        with self._lock:
+            self._refresh()
             moment = Moment(self._number, self._complete)
             self._moments.add(moment)
             return moment
@@ -94,8 +94,8 @@ class Tracking:
             SandboxClosed: The workspace was closed.
             OSError: It cannot be read.
         """
-        with self._lock, self._directory.lent() as root:
-            self._refresh(root)
+        with self._lock:
+            self._refresh()
             before: dict[str, Mark | None] = {}
             for number, path, mark in self._log:
                 if number > moment.number:
@@ -122,14 +122,18 @@ class Tracking:
 
     # -- a look
 
-    def _refresh(self, root: int) -> None:
+    def _refresh(self) -> None:
         self._number += 1
         if self._events is not None:
             self._events.deliver()
-        if not self._current or 0 < len(self._marks) <= FEW_FILES:
-            self._walk_all(root)
-        elif self._heard:
-            self._follow(root)
+        trusted = self._current and not 0 < len(self._marks) <= FEW_FILES
+        if trusted and not self._heard and not self._directory.closed:
+            return
+        with self._directory.lent() as root:
+            if trusted:
+                self._follow(root)
+            else:
+                self._walk_all(root)
 
     def _walk_all(self, root: int) -> None:
         self._heard.clear()  # of before; what comes during the walk is kept
