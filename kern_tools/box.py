@@ -48,7 +48,10 @@ class Box:
 
     Attributes:
         launch: How it was started.
-        ready: The driver said hello; a call is taken up at once.
+        ready: The driver said hello; a call is taken up at once, or when it has
+            imported what was wanted.
+        settled: It has.
+        noticed: Those of the wanted modules whose import a call would notice.
         evidence: What was seen so far; complete once it was reaped.
         disposed: Nothing is left of it.
     """
@@ -58,7 +61,8 @@ class Box:
     ) -> None:
         self.engine = engine
         self.launch = launch
-        self.ready = self.disposed = False
+        self.ready = self.settled = self.disposed = False
+        self.noticed: tuple[str, ...] = ()
         self.evidence = Evidence()
         self.control: socket.socket | None = None
         self.inside = -1  # pidfd of the first process in the box
@@ -178,9 +182,11 @@ class Box:
         if self._service is not None:
             self._service.hand_over()
         self._on_change(self)
+        self._take(data, [])  # more than the hello may have come
 
     def _mark_ready(self) -> None:
         self.ready = True
+        self.settled = not self.launch.wanted
         self.evidence = replace(self.evidence, ran=True)
         self._release_slot()
         self.launch.forget_env_file()
@@ -190,9 +196,20 @@ class Box:
         data, pidfds = _receive(self.control, trusted=self.launch.mode == "resident")
         if not data:
             self.engine.unwatch(self.control.fileno())
+        self._take(data, pidfds)
+
+    def _take(self, data: bytes, pidfds: list[int]) -> None:
         for kind, payload in self._frames.feed(data):
-            if self._service is not None:
+            if kind == b"w" and not self.settled:
+                self._settle(payload)
+            elif self._service is not None:
                 self._service.take(kind, payload, pidfds)
+
+    def _settle(self, payload: bytes) -> None:
+        """Take the driver's word that it has imported what was wanted."""
+        self.settled = True
+        self.noticed = tuple(payload.decode("utf-8", "replace").split())
+        self._on_change(self)
 
     def _on_alive(self) -> None:
         """Follow a box without the driver: bytes while it is built, then the end."""
@@ -242,7 +259,7 @@ class Box:
             self._keep_mounts(pid)
 
     def _keep_mounts(self, pid: int) -> None:
-        """Have the mounts outlive the processes, so that their end waits for no unmount.
+        """Have the mounts outlive the processes, whose end then waits for no unmount.
 
         The last process of a mount namespace dismantles it before it is gone, which
         takes longer than the rest of its end; where we may hold it, we do that aside.

@@ -8,6 +8,7 @@ box for further calls. A frame to the host is one byte of kind, four of length
 (little-endian), and the payload:
 
     h   hello, with the version of this Python; before any code is accepted
+    w   the wanted modules are imported, but for those named: they print or fail
     p   the process of a call that runs in a child, with a pidfd on it
     r   one rich value: MIME, NUL, length in decimal, NUL, content, and again
     o   a rich value was left out: it went over the bounds
@@ -368,6 +369,7 @@ def run_exit_functions() -> None:
 def prepare() -> None:
     """Make the surroundings of a script, once for every call of this process."""
     set_environment(SETTING["env"])
+    sys.dont_write_bytecode = bool(SETTING["env"]["PYTHONDONTWRITEBYTECODE"])
     add_site_packages(SETTING["lean"])
     quiet_show()
     BUILTINS.display = display
@@ -385,6 +387,37 @@ def preload() -> None:
         if name == "_ast":  # its types are made when a first tree is
             compile("0", "", "exec", ONLY_AST)
         own(name)
+
+
+def import_wanted() -> None:
+    """Import what a call will want; tell which of it a call would notice.
+
+    The workspace is not searched: a module there is the code's own, and may change.
+    """
+    said = posix.memfd_create("said")
+    for target in (1, 2):
+        posix.dup2(said, target)
+    heard = [name for name in SETTING["wanted"] if not imports_quietly(name, said)]
+    for target in (1, 2):
+        posix.dup2(0, target)
+    posix.close(said)
+    send(b"w", " ".join(heard).encode())
+
+
+def imports_quietly(name: str, said: int) -> bool:
+    """Import a module; tell whether it neither printed anything nor failed."""
+    path = sys.path[:]
+    sys.path[:] = [*SETTING["path"], *OWN_PATH]
+    try:
+        __import__(name)
+    except ModuleNotFoundError as error:
+        return error.name == name  # it may be one of the workspace's
+    except BaseException:
+        return False
+    finally:
+        sys.path[:] = path
+        flush()
+    return posix.fstat(said).st_size == 0
 
 
 def run_script() -> int:
@@ -484,6 +517,8 @@ OUT: list[Any] = [CONTROL]
 _signal.signal(_signal.SIGURG, on_deadline)
 send(b"h", b"%d.%d.%d" % sys.version_info[:3])
 prepare()
+if SETTING["wanted"]:
+    import_wanted()
 preload()
 if SETTING["mode"] == "fresh":
     serve_one()

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .box import Box
+from .imports import imported_modules
 
 if TYPE_CHECKING:
     from .call import Call
@@ -34,9 +35,11 @@ class FreshBoxes:
     Args:
         engine: Where they live.
         cold: Gives the launch for a call.
-        warm: Gives the launch for a box that waits, or None where there are none.
+        warm: Gives the launch for a box that waits, and imports these modules while
+            it does; None where none wait.
         prewarm: How many boxes wait; more than one is kept whatever the process holds.
         timeout_s: The longest call that a waiting box may take.
+        is_own: Tells whether a module would be found in the workspace.
         on_change: Told when a box is gone.
     """
 
@@ -45,12 +48,14 @@ class FreshBoxes:
         engine: Engine,
         *,
         cold: Callable[[Call], Launch],
-        warm: Callable[[], Launch] | None,
+        warm: Callable[[tuple[str, ...]], Launch] | None,
         prewarm: int,
         timeout_s: float,
+        is_own: Callable[[str], bool] = lambda name: False,
         on_change: Callable[[Box], None],
     ) -> None:
         self._engine = engine
+        self._is_own = is_own
         self._cold = cold
         self._warm = warm
         self._prewarm = prewarm if warm is not None else 0
@@ -60,12 +65,16 @@ class FreshBoxes:
         self._spares: list[Box] = []
         self._closed = False
         self._calls = 0
+        self._wanted: tuple[str, ...] = ()
+        self._noticed: set[str] = set()
         self._waiters: list[Future[bool]] = []
 
     # -- the carrier
 
     def begin(self, call: Call) -> None:
         """Give the call a waiting box, or start one."""
+        if call.work.is_cell and call.work.code is not None:
+            self._wanted = imported_modules(call.work.code)
         spare = self._take_spare(call)
         self._calls += 1
         call.done.add_done_callback(lambda _: self._engine.post(self._after_call))
@@ -96,7 +105,8 @@ class FreshBoxes:
             if self._prewarm == 1 and len(_warm) >= WARM_PER_PROCESS:
                 break
             assert self._warm is not None
-            box = Box(self._engine, self._warm(), self._on_box_change)
+            launch = self._warm(self._worth_importing())
+            box = Box(self._engine, launch, self._on_box_change)
             self._boxes.add(box)
             self._spares.append(box)
             _warm.add(box)
@@ -132,11 +142,23 @@ class FreshBoxes:
         if call.timeout_s > self._timeout_s:
             return None
         for box in self._spares:
-            if box.ready and box.lives():
+            if box.settled and box.lives() and not self._is_shadowed(box):
                 self._spares.remove(box)
                 _warm.discard(box)
                 return box
         return None
+
+    def _is_shadowed(self, box: Box) -> bool:
+        """The workspace has a module by now of a name that the box has imported."""
+        return any(map(self._is_own, box.launch.wanted))
+
+    def _worth_importing(self) -> tuple[str, ...]:
+        """Give what the last cell imported, for the next is often like it."""
+        return tuple(
+            name
+            for name in self._wanted
+            if name not in self._noticed and not self._is_own(name)
+        )
 
     def _let_go(self, box: Box) -> None:
         if box in self._spares:
@@ -144,8 +166,15 @@ class FreshBoxes:
             _warm.discard(box)
             box.kill()
 
+    def _drop_spare(self, box: Box) -> None:
+        """Do without a box that ended, or that a call could tell from a new one."""
+        self._let_go(box)
+        if box.launch.wanted:  # the next one is started without what was the trouble
+            self._noticed |= set(box.noticed if box.settled else box.launch.wanted)
+            self.refill()
+
     def _tell_ready(self) -> None:
-        if all(box.ready for box in self._spares):
+        if all(box.settled for box in self._spares):
             for waiter in self._waiters:
                 waiter.set_result(len(self._spares) == self._prewarm)
             self._waiters.clear()
@@ -166,9 +195,8 @@ class FreshBoxes:
         box.start(call)
 
     def _on_box_change(self, box: Box) -> None:
-        if box.ended and box in self._spares:
-            self._spares.remove(box)
-            _warm.discard(box)
+        if box in self._spares and (box.ended or box.noticed):
+            self._drop_spare(box)
         if box.disposed:
             self._boxes.discard(box)
             self._on_change(box)

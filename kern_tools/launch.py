@@ -21,6 +21,8 @@ Mode = Literal["fresh", "resident", "kernel"]
 GRACE_S = 5
 """kern's own deadline comes this much after ours: a backstop, never the verdict."""
 NOT_FOUND = "kern-tools: no such command"
+_OURS = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""Stale bytecode is known by whole seconds, within which agents rewrite a file."""
 _TO_STDIN = f"""\
 command -v "$1" >/dev/null 2>&1 || {{ echo '{NOT_FOUND}' >&2; exit 127; }}
 exec 2>&0 0</dev/null; exec "$@"
@@ -38,6 +40,7 @@ class Launch:
         driver: The program to send, or None where the command runs directly.
         mode: What survives a call in this box.
         life_s: The longest it may live, as kern was told.
+        wanted: Modules that it imports while it waits, as a call would.
         stderr_on_stdin: The command's stderr arrives on what kern takes as stdin.
         env_file: A private file to remove once the box has read it.
     """
@@ -47,6 +50,7 @@ class Launch:
     driver: bytes | None = field(default=None, repr=False)
     mode: Mode = "fresh"
     life_s: float = 0
+    wanted: tuple[str, ...] = ()
     stderr_on_stdin: bool = False
     env_file: Path | None = field(default=None, repr=False)
 
@@ -79,27 +83,37 @@ class Launcher:
     writable_root: bool = False
 
     def driven(
-        self, life_s: float, *, mode: Mode = "fresh", preload: Sequence[str] = ()
+        self,
+        life_s: float,
+        *,
+        mode: Mode = "fresh",
+        preload: Sequence[str] = (),
+        wanted: Sequence[str] = (),
     ) -> Launch:
         """Give a box with our driver in it, ready to take Python and commands.
 
         Args:
             life_s: The longest the box may live.
             mode: What survives a call in this box.
-            preload: Modules to import while the box waits for its first call.
+            preload: Modules of Python's own to import while the box waits for a call.
+            wanted: Modules to import before the box takes its first call, where what
+                their import does can be told from what a call does.
         """
         env = self.config.environment()
+        if "PYTHONPATH" in env:  # modules may come from where calls write
+            wanted = ()
         at_start = {n: v for n, v in env.items() if n in INTERPRETER_VARIABLES}
         env_file = _private_env_file(at_start) if at_start else None
         boot = CLEAN_PATH + BOOT if at_start else BOOT
         command = ["python3", "-s" if at_start else "-I", "-S", "-c", boot]
         setting = {
             "mode": mode,
-            "env": {**env, **self.variables, "MPLBACKEND": "Agg"},
+            "env": {**_OURS, **env, **self.variables, "MPLBACKEND": "Agg"},
             "folder": WORKSPACE,
             "path": list(self.import_path),
             "lean": self.image.host_python,
             "preload": tuple(preload),
+            "wanted": tuple(wanted),
         }
         same = self.image.host_python
         return Launch(
@@ -108,6 +122,7 @@ class Launcher:
             driver=driver_program(setting, same_python=same),
             mode=mode,
             life_s=life_s,
+            wanted=tuple(wanted),
             env_file=env_file,
         )
 

@@ -22,6 +22,7 @@ from .faults import ConfigError, FaultType, SandboxError, SandboxFault
 from .fresh import IDLE_S, PRELOAD, FreshBoxes
 from .host import host_report
 from .image import ensure_image
+from .imports import module_at
 from .languages import code_work, command_work
 from .launch import Launch, Launcher
 from .mounts import WORKSPACE
@@ -120,16 +121,22 @@ class Opened:
 
     def _fresh(self, *, prewarm: int) -> Dispatch:
         config = self.config
-        life_s = IDLE_S + config.timeout_s
         self._fresh_boxes = carrier = FreshBoxes(
             engine(),
             cold=self.launch,
-            warm=partial(self._launcher.driven, life_s, preload=PRELOAD),
+            warm=self._warm_launch,
             prewarm=prewarm,
             timeout_s=config.timeout_s,
+            is_own=partial(module_at, self.workspace.root),
             on_change=self._on_box_end,
         )
         return Dispatch(engine(), carrier, config.max_running)
+
+    def _warm_launch(self, wanted: tuple[str, ...]) -> Launch:
+        life_s = IDLE_S + self.config.timeout_s
+        # What another Python would find in the workspace, this one cannot tell.
+        names = wanted if self.image.host_python else ()
+        return self._launcher.driven(life_s, preload=PRELOAD, wanted=names)
 
     def _session(self) -> Dispatch:
         config = self.config

@@ -377,3 +377,16 @@ def test_a_warm_box_that_died_costs_no_call() -> None:
         while kern_processes(sandbox):
             pass
         assert sandbox.run_code("print(1)").stdout == "1\n"
+
+
+@pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
+def test_a_module_rewritten_within_a_second_is_read_anew(mode: str) -> None:
+    """No bytecode of the older text is kept, nor listed among the files."""
+    with Sandbox(mode=mode) as sandbox:
+        for version in ("1", "2", "3"):
+            sandbox.write_file("own_module.py", f"print({version})")
+            for line in ("python3 -c 'import own_module'", "python3 own_module.py"):
+                assert sandbox.run_code(line, "bash").stdout == f"{version}\n"
+            cell = "import sys; sys.modules.pop('own_module', 0); import own_module"
+            result = sandbox.run_code(cell)
+            assert (result.stdout, result.files) == (f"{version}\n", [])

@@ -38,7 +38,7 @@ LEVELS = {
     "files": "archive contents export listing locations origin snapshot spilling"
     " staging tracking walking watching workspace workspace_cap writing",
     "boxes": "backlog box call capture conduct deps dispatch driver driver_modes"
-    " driver_search driver_values engine frames fresh installer_settings languages"
+    " driver_search driver_values engine frames fresh imports installer_settings languages"
     " launch opened outcome processes prune service session setup streaming streams"
     " supervisor turns verdict waiting",
     "reading": "edits excerpt facts nearest pages prompting rendering values",
