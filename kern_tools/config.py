@@ -97,7 +97,7 @@ class SandboxConfig(Options):
     """Size at which the workspace counts as full; watched, not enforced by a quota."""
     memory_mb: int | None = 512
     """Memory cap in MiB, scratch and shared memory included; None lets a profile's
-    apply."""
+    apply, or else kern's own of 512."""
     cpus: float | None = None
     """CPU cap in cores; None is no cap, or a profile's."""
     pids: int | None = 256
@@ -142,7 +142,9 @@ class SandboxConfig(Options):
     """AppArmor profile, already loaded on the host, that the box enters."""
     user: str | None = None
     """Account of the image that code runs as, `user` or `user:group`; None is the
-    image's own."""
+    image's own. One that is not root needs `newuidmap` and a range in /etc/subuid; an
+    access control list shares the workspace with it, and stays on a `workspace` of
+    yours."""
     track_files: bool = True
     """List what each call created or modified; costs a walk of the workspace."""
     offline: bool = False

@@ -333,9 +333,19 @@ def report() -> None:
 
 
 def without_ours(trace: TracebackType | None) -> TracebackType | None:
-    while trace is not None and trace.tb_frame.f_globals.get("__name__") in OWN_NAMES:
+    while trace is not None and is_ours(trace):
         trace = trace.tb_next
+    last = trace
+    while last is not None and last.tb_next is not None:
+        end = last.tb_next
+        if is_ours(end) and end.tb_frame.f_code.co_name == "on_interrupt":
+            last.tb_next = None
+        last = last.tb_next
     return trace
+
+
+def is_ours(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_globals.get("__name__") in OWN_NAMES
 
 
 def busily(step: Any) -> None:

@@ -142,7 +142,7 @@ def _with_kern(report: HostReport) -> HostReport:
 def _source(image: str | None) -> Generator[list[str]]:
     """Where the probe's box comes from: the image, or an empty root without one."""
     if image is not None:
-        yield ["--image", image, "--pull", "never"]
+        yield ["--image", image, "--pull", "never", "--entrypoint", ""]
         return
     with tempfile.TemporaryDirectory(prefix="kern-tools-probe-") as empty:
         yield ["--rootfs", empty]

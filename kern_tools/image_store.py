@@ -66,6 +66,13 @@ def image_environment(reference: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def image_user(reference: str) -> str | None:
+    """Return the account that an image says it runs as, or None."""
+    found = _inspected(reference) or {}
+    config: dict[str, str | None] = found.get("Config") or {}
+    return config.get("User") or None
+
+
 def _inspected(reference: str) -> dict[str, Any] | None:
     answer = run_kern(["image", "inspect", reference, "--json"])
     return json.loads(answer.stdout)[0] if answer.returncode == 0 else None

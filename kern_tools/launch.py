@@ -154,6 +154,7 @@ class Launcher:
         config = self.config
         argv = [str(self.kern), "box", box_name()]
         argv += ["--image", self.image.reference, "--pull", "never", "-q"]
+        argv += ["--entrypoint", ""]  # a call runs what it names, with nothing before
         argv += [] if self.writable_root else ["--ro"]
         argv += _mount_argument(Mount(self.workspace, WORKSPACE, read_only=False))
         argv += ["--workdir", self.folder]

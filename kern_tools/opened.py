@@ -9,9 +9,10 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
+from .accounts import ASK_S, about_account, find_account, share, take_back
 from .binary import find_kern
 from .box import Box
-from .call import Call, Lost
+from .call import Call, Lost, Work
 from .conduct import Conduct, Request, house_trouble
 from .config import SandboxConfig
 from .deps import Deps
@@ -34,7 +35,7 @@ from .spilling import make_home
 from .streaming import CallStream
 from .turns import Turns
 from .waiting import await_for, wait_for
-from .workspace import Workspace
+from .workspace import SCAN_LIMIT_ENTRIES, Workspace
 
 _PROGRAMS: dict[str, tuple[bool, bool]] = {}  # by image: has python3, has sh
 
@@ -66,6 +67,7 @@ class Opened:
             else Workspace.at(config.workspace)
         )
         self.deps: Deps | None = None
+        self._account: int | None = None
         self._launcher = Launcher(
             kern=kern, config=config, image=self.image, workspace=self.workspace.root
         )
@@ -88,6 +90,11 @@ class Opened:
         self._furnish()
         if not self.image.host_python:
             self._try_out()
+        if self._has_python or self._has_shell:
+            self._account = find_account(
+                self._launcher, self._ask_who, python=self._has_python
+            )
+        self.share()
         if config.mode != "fresh":
             self.dispatch = self._session()
             self._set_up()
@@ -134,8 +141,9 @@ class Opened:
 
     def _warm_launch(self, wanted: tuple[str, ...]) -> Launch:
         life_s = IDLE_S + self.config.timeout_s
-        # What another Python would find in the workspace, this one cannot tell.
-        names = wanted if self.image.host_python else ()
+        # Another Python may find more in the workspace; a private copy may change.
+        fixed = self.image.host_python and self.config.deps_readonly
+        names = wanted if fixed else ()
         return self._launcher.driven(life_s, preload=PRELOAD, wanted=names)
 
     def _session(self) -> Dispatch:
@@ -193,6 +201,8 @@ class Opened:
         """End every call, wait for the boxes' end, remove what is ours."""
         self.turns.close()
         self.dispatch.close().result()
+        if self._account is not None and self.workspace.owned:
+            take_back(self._launcher)
         self.workspace.close()
         if self.deps is not None:
             self.deps.close()
@@ -303,13 +313,27 @@ class Opened:
             message = f"the sandbox cannot be opened: {fault.message}"
             raise SandboxError(message, code=str(fault.type), fault=fault)
 
+    def _ask_who(self, work: Work) -> ExecutionResult:
+        return self.run(Request(work, timeout_s=ASK_S))
+
+    def share(self) -> None:
+        """Let the account that code runs as use the folders of this sandbox."""
+        if self._account is None:
+            return
+        folders = [self.workspace.root]
+        if self.deps is not None and not self.deps.read_only:
+            folders.append(self.deps.root)
+        for folder in folders:
+            share(folder, self._account, limit=SCAN_LIMIT_ENTRIES)
+
     def _works(self, request: Request) -> bool:
         result = self.run(request)
         fault = result.fault
         if fault is not None and fault.type == FaultType.STARTUP_FAILED:
             raise SandboxError(
                 f"the image {self.config.image!r} cannot run boxes here:"
-                f" {fault.message}: {' '.join(result.runtime_notes)}",
+                f" {fault.message}{about_account(self._launcher)}:"
+                f" {' '.join(result.runtime_notes)}",
                 code=str(fault.type),
                 fault=fault,
             )

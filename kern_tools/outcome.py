@@ -23,6 +23,7 @@ def result_of_call(
 ) -> ExecutionResult:
     """Put together what one call produced."""
     verdict = judge(_with_shell_word(seen, call), _terms(call, config))
+    ours, uncapped = seen.ended_by is not None, limits_enforced is False
     stdout, lossy_stdout = call.stdout.text()
     code_stderr, lossy_stderr = call.stderr.text()
     code_stderr += call.stray_stderr
@@ -34,7 +35,7 @@ def result_of_call(
         runtime_notes=[line for line in call.notes.splitlines() if line != NOT_FOUND],
         exit_code=verdict.exit_code,
         signal=verdict.signal,
-        fault=_explained(verdict, config),
+        fault=_explained(verdict, config, uncapped=not ours and uncapped),
         duration_ms=round((ended_s - started_s) * 1000),
         queued_ms=round((started_s - call.submitted_s) * 1000),
         files=files,
@@ -74,13 +75,31 @@ def _with_shell_word(seen: Evidence, call: Call) -> Evidence:
     return seen
 
 
-def _explained(verdict: Verdict, config: SandboxConfig) -> SandboxFault | None:
-    """Find out what kept a box from starting, where that can be asked."""
+def _explained(
+    verdict: Verdict, config: SandboxConfig, *, uncapped: bool
+) -> SandboxFault | None:
+    """Say what more is known of a fault than the end of its box tells."""
     fault = verdict.fault
-    if fault is None or fault.type != FaultType.STARTUP_FAILED:
+    if fault is None:
+        return None
+    if fault.type == FaultType.KILLED and uncapped:
+        return _killed_uncapped(fault, config)
+    if fault.type == FaultType.STARTUP_FAILED and fault.reason == "host":
+        return _not_started(fault, config)
+    return fault
+
+
+def _killed_uncapped(fault: SandboxFault, config: SandboxConfig) -> SandboxFault:
+    """Name the cap that did not bind: the host may have run out of memory instead."""
+    if config.memory_mb is None:
         return fault
-    if fault.reason != "host":
-        return fault
+    why = f"memory_mb={config.memory_mb} does not bind on this host"
+    message = f"{fault.message}; {why}, which may be short of memory"
+    return fault.model_copy(update={"message": message})
+
+
+def _not_started(fault: SandboxFault, config: SandboxConfig) -> SandboxFault:
+    """Find out what kept a box from starting, where that can be asked."""
     missing = [str(bind.source) for bind in config.binds if not bind.source.exists()]
     if missing:
         message = f"the mounted path {missing[0]!r} is gone from the host"

@@ -147,9 +147,14 @@ class SessionBox:
             if error is not None:
                 call.fail(error)
                 return
-            ended_by = done.result().ended_by
+            seen = done.result()
+            ended_by = seen.ended_by
             if ended_by in ("cancel", "close"):
                 call.fail(leaving(ended_by))
+            elif not seen.ran:  # no box to set up: that is the call's own outcome
+                call.notes = setup.notes
+                call.finish(seen)
+                box.kill()
             elif setup.exit_code != 0 or ended_by is not None:
                 call.fail(SetupFailed(setup.stderr.text()[0]))
                 box.kill()

@@ -131,7 +131,7 @@ def _own_launcher(
     own = config.replace(
         network=True,
         egress_allow=(),
-        user=None,
+        user="0",  # whatever the image says, and with no list of accounts
         timeout_s=config.setup_timeout_s,
         timeout_max_s=None,
         mounts={},

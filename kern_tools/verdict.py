@@ -152,7 +152,8 @@ def _never_ran(seen: Evidence, terms: Terms) -> Verdict:
 
 def _ended_itself(seen: Evidence, terms: Terms) -> Verdict:
     if seen.oom:
-        message = f"out of memory: the box went over its {terms.memory_mb} MiB limit"
+        size = "" if terms.memory_mb is None else f"{terms.memory_mb} MiB "
+        message = f"out of memory: the box went over its {size}limit"
         return Verdict(SandboxFault(type=FaultType.OOM, message=message), KILLED)
     if seen.signal:
         return _by_signal(seen.signal)

@@ -44,14 +44,6 @@ def test_npm_works_with_it(tools: dict[str, Any]) -> None:
     assert not [name for name in names if ".npm" in name or ".kern" in name]
 
 
-def test_npm_misses_its_home_without_it(tools: dict[str, Any]) -> None:
-    """The image's home is read-only, as is all of the image."""
-    with Sandbox(**tools) as sandbox:
-        sandbox.write_file("demo/package.json", '{"name": "demo", "version": "1.0.0"}')
-        result = sandbox.run([*NPM, "cache", "add", "/workspace/demo"])
-    assert result.exit_code != 0
-
-
 @pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
 def test_the_home_is_kept_from_call_to_call(mode: str) -> None:
     """Caches are what makes the second build quick."""

@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import partial
 
+from .analysis import CELLS, imports_ahead, trace, tracking
 from .burst import burst
 from .cold import cold_call
 from .conversations import conversations
@@ -25,6 +27,7 @@ from .harness import Workload, measure
 from .machine import load, machine
 from .output import flood
 from .paced import paced_call
+from .peers import peers_kernel, peers_paced
 from .record import KEPT, Outcome, Record
 from .session import kernel_call, resident_call
 from .table import tables
@@ -42,6 +45,11 @@ WORKLOADS: dict[str, Callable[[], AbstractContextManager[Workload]]] = {
     "output": flood,
     "import": imports,
     "image": image_present,
+    **{name.split()[-1]: partial(imports_ahead, name) for name in CELLS},
+    "trace": trace,
+    "tracking": tracking,
+    "peers": peers_paced,
+    "jupyter": peers_kernel,
 }
 
 

@@ -26,6 +26,7 @@ from kern_tools.adapters.langchain import KernTool
 from kern_tools.adapters.llama_index import KernFunctionTool
 from kern_tools.adapters.openai import OpenAITools
 from kern_tools.reply import Reply
+from kern_tools.shell_tool import SHELL
 from kern_tools.tools import TOOLS, Tool, tools_of
 
 from .harness import Contestant, Figure, Round, Workload
@@ -148,7 +149,8 @@ def _llama_index(tool: Tool) -> dict[str, Callable[[], object]]:
 
 
 def _openai(tool: Tool) -> dict[str, Callable[[], object]]:
-    ours = OpenAITools((tool,), strict=True, images=True)
+    shell = Tool(SHELL, tool.source)
+    ours = OpenAITools((tool,), strict=True, images=True, shell_tool=shell)
     return {
         "OpenAI, no-op": lambda: answer_by_hand(_OPENAI),
         "OpenAI, ours": lambda: ours.answer(_OPENAI),

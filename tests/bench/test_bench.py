@@ -10,12 +10,18 @@ from pathlib import Path
 import pytest
 
 from .__main__ import WORKLOADS
+from .analysis import TRACE, trace, tracking
 from .conversations import conversations
 from .harness import Contestant, Figure, Round, Sample, Workload, measure
 from .record import FigureRow, Record, Spread
 from .table import BEGIN, END, placed, tables
 
-SMALL = WORKLOADS | {"conversations": partial(conversations, 4)}
+SMALL = WORKLOADS | {
+    "conversations": partial(conversations, 4),
+    "trace": partial(trace, TRACE[-4:]),
+    "tracking": partial(tracking, 200),
+}
+del SMALL["peers"]  # It needs a program that nothing else here does.
 
 
 def workload(seconds: dict[str, list[float]], order: list[str]) -> Workload:

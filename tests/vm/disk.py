@@ -19,6 +19,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from kern_tools.binary import find_kern, kern_version
+from kern_tools.elf import libraries_of
 from tests.debian import CACHE, program, unpacked
 
 HOUSE = Path(__file__).parent.parent.parent
@@ -35,6 +36,7 @@ MODULES = (
     "drivers/block/virtio_blk.ko",
     "fs/overlayfs/overlay.ko",
 )
+ID_MAPS = ("newuidmap", "newgidmap")
 ROOMS = {
     "kern_tools": "kern_tools",
     "adapters": "kern_tools/adapters",
@@ -119,12 +121,25 @@ def _fill(root: Path, folder: Path) -> None:
     (root / "project").mkdir()
     shutil.copy(_busybox(), root / "usr/bin/busybox")
     shutil.copy(find_kern(), root / "usr/local/bin/kern")
+    _add_id_maps(root)
     for found in _distributions():
         for file in found.files or ():
             if ".." not in file.parts:
                 target = root / SITE / file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(str(file.locate()), target)
+
+
+def _add_id_maps(root: Path) -> None:
+    """Add the programs by which boxes get accounts other than root."""
+    programs = [unpacked("uidmap") / "usr/bin" / name for name in ID_MAPS]
+    libraries = libraries_of(programs)
+    for path in programs:
+        shutil.copy(path, root / "usr/bin")
+    folder = root / str(libraries.trusted).lstrip("/")
+    for name, path in libraries.by_name.items():
+        if not (folder / name).exists():
+            shutil.copy(path.resolve(), folder / name)
 
 
 def _unpack_host_image(folder: Path, root: Path) -> None:

@@ -1,0 +1,193 @@
+"""What code finds around it, in every mode: places, numbers, names, privileges."""
+
+from __future__ import annotations
+
+import ast
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kern_tools import ExecutionResult, Sandbox
+
+from .debian import CACHE
+
+WRITABLE = """\
+import os
+mounted = {line.split()[1]: line.split()[2] for line in open('/proc/self/mounts')}
+def takes_a_file(folder):
+    path = os.path.join(folder, 'probe')
+    try:
+        open(path, 'x').close()
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+folders = {*mounted, *(os.path.join('/', name) for name in os.listdir('/'))}
+print({f: mounted.get(f) for f in folders if takes_a_file(f)})
+"""
+STATUS = """\
+lines = (line.split(':', 1) for line in open('/proc/self/status'))
+print({name: value.strip() for name, value in lines})
+"""
+SIZES = """\
+import os
+def size(path):
+    found = os.statvfs(path)
+    return found.f_blocks * found.f_frsize
+print({path: size(path) for path in ('/tmp', '/dev/shm', '/workspace')})
+"""
+MOUNT = "import ctypes; ctypes.CDLL(None).mount(b'n', b'/tmp', b'tmpfs', 0, 0)"
+
+
+@pytest.fixture(scope="module", params=["fresh", "resident", "kernel"])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """Give one sandbox of each mode."""
+    with Sandbox(mode=request.param, memory_mb=200) as opened:
+        yield opened
+
+
+def ran(sandbox: Sandbox, code: str) -> ExecutionResult:
+    """Run code that has to end well."""
+    result = sandbox.run_code(code)
+    assert result.success, (result.fault, result.code_stderr)
+    return result
+
+
+def seen(sandbox: Sandbox, code: str) -> Any:
+    """Give the plain value that code prints."""
+    return ast.literal_eval(ran(sandbox, code).stdout)
+
+
+# Places
+
+
+def test_only_the_workspace_is_writable_and_no_memory(sandbox: Sandbox) -> None:
+    """Scratch and shared memory take files too, and nothing of the image does."""
+    kinds = seen(sandbox, WRITABLE)
+    assert {"/workspace", "/tmp", "/dev/shm"} <= kinds.keys()
+    in_memory = {kinds[place] for place in kinds if place != "/workspace"}
+    assert in_memory <= {"tmpfs", "mqueue"}
+
+
+def test_memory_that_looks_like_disk_is_sized_by_the_cap(sandbox: Sandbox) -> None:
+    """Shared memory is as large as `memory_mb`, scratch at most half of it."""
+    sizes = seen(sandbox, SIZES)
+    assert sizes["/dev/shm"] == 200 << 20
+    assert sizes["/tmp"] == 64 << 20
+
+
+def test_a_full_scratch_is_an_error_of_the_code(sandbox: Sandbox) -> None:
+    """The default is less than the cap, so the box lives on."""
+    code = (
+        "import os\ntry:\n    with open('/tmp/big', 'wb') as f:\n"
+        "        while True: f.write(bytes(1 << 20))\nfinally: os.unlink('/tmp/big')"
+    )
+    result = sandbox.run_code(code)
+    assert (result.exit_code, result.fault) == (1, None)
+    assert "No space left on device" in result.code_stderr
+    assert result.state_lost is False
+
+
+# What is the host's
+
+
+def test_the_kernel_is_the_hosts(sandbox: Sandbox) -> None:
+    """The same release answers inside and outside: a box is no machine."""
+    release = seen(sandbox, "import os\nprint(repr(os.uname().release))")
+    assert release == platform.release()
+
+
+def test_load_and_memory_are_those_of_the_host(sandbox: Sandbox) -> None:
+    """A program that sizes itself by them sees the machine, not its cap."""
+    code = "import os\nprint((os.getloadavg()[2], os.sysconf('SC_PHYS_PAGES')))"
+    load, pages = seen(sandbox, code)
+    assert abs(load - os.getloadavg()[2]) < 1
+    assert pages == os.sysconf("SC_PHYS_PAGES")
+
+
+def test_the_workspace_shows_the_disk_of_the_host(sandbox: Sandbox) -> None:
+    """`df` there is true of the host's file system, which no option bounds."""
+    host = os.statvfs(sandbox.workspace.root)
+    assert seen(sandbox, SIZES)["/workspace"] == host.f_blocks * host.f_frsize
+
+
+def test_a_file_may_be_larger_than_the_memory_cap(sandbox: Sandbox) -> None:
+    """The workspace is charged to the disk of the host, and to nothing else."""
+    code = (
+        "import os\nwith open('big', 'wb') as f:\n"
+        "    for _ in range(96): f.write(bytes(1 << 20))\n"
+        "print(os.path.getsize('big'))"
+    )
+    CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:  # /tmp may be memory
+        options = {"mode": sandbox.config.mode, "workspace": folder, "prewarm": 0}
+        with Sandbox(memory_mb=48, **options) as small:
+            assert seen(small, code) == 96 << 20
+        assert Path(folder, "big").stat().st_size == 96 << 20
+
+
+def test_the_clock_and_the_words_are_plain(sandbox: Sandbox) -> None:
+    """UTC and UTF-8, whatever the host has; the box has a name of its own."""
+    code = (
+        "import socket, sys, time\n"
+        "print((time.tzname[0], sys.getfilesystemencoding(), socket.gethostname()))"
+    )
+    zone, encoding, name = seen(sandbox, code)
+    assert (zone, encoding) == ("UTC", "utf-8")
+    assert name.startswith("kt-")
+    assert name != platform.node()
+
+
+def test_only_processes_of_the_box_are_seen(sandbox: Sandbox) -> None:
+    """The host's own are in another namespace."""
+    code = (
+        "import os\nprint(sorted(int(n) for n in os.listdir('/proc') if n.isdigit()))"
+    )
+    pids = seen(sandbox, code)
+    assert pids[0] == 1
+    assert len(pids) <= 2
+
+
+def test_nothing_of_the_hosts_environment_comes_along(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code sees the image's variables, and those of `env`."""
+    monkeypatch.setenv("KERN_TOOLS_TEST_CANARY", "c4n4ry")
+    with Sandbox(mode=sandbox.config.mode, env={"MINE": "1"}, prewarm=0) as other:
+        names = seen(other, "import os\nprint(sorted(os.environ))")
+    assert "MINE" in names
+    assert "KERN_TOOLS_TEST_CANARY" not in names
+    assert not [name for name in names if name.startswith("KERN")]
+
+
+# Privileges
+
+
+def test_code_has_no_privilege_left(sandbox: Sandbox) -> None:
+    """No capability, no way to gain one, and a filter on system calls."""
+    status = seen(sandbox, STATUS)
+    capabilities = {status[name] for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")}
+    assert {int(value, 16) for value in capabilities} == {0}
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+
+
+def test_a_blocked_call_in_a_child_is_no_fault(sandbox: Sandbox) -> None:
+    """The child ends by SIGSYS; code that waited for it goes on."""
+    code = (
+        "import subprocess, sys\n"
+        f"print(subprocess.run([sys.executable, '-c', {MOUNT!r}]).returncode)"
+    )
+    assert seen(sandbox, code) == -31
+
+
+def test_root_of_a_box_is_the_user_of_this_process(sandbox: Sandbox) -> None:
+    """What code writes belongs to whoever opened the sandbox."""
+    assert ran(sandbox, "import os\nopen('mine', 'w')\nprint(os.getuid())").stdout == (
+        "0\n"
+    )
+    assert (sandbox.workspace.root / "mine").stat().st_uid == os.getuid()
