@@ -5,6 +5,9 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# openai 3 and llama-index-llms-openai refuse each other: this pair has its own home.
+VENV2 := .venv-openai2
+READY2 := $(VENV2)/.ready
 ARGS ?=
 
 # The first that runs and is new enough: a version manager's shim may exist and fail.
@@ -13,13 +16,14 @@ PYTHON ?= $(firstword $(shell for python in \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done))
 
-.PHONY: help setup demo test lint format bench soak test-vm verify clean
+.PHONY: help setup setup-openai2 demo test lint format bench soak test-vm test-model verify clean
 
 help:
 	@echo "make setup    the environment in $(VENV), with everything below needs"
 	@echo "make demo     six calls through three frameworks, on real data"
 	@echo "make test     the tests, but for those that need a virtual machine"
 	@echo "make test-vm  the memory cap for real, in a virtual machine"
+	@echo "make test-model  the loops with a real small model, offline; fetches 1.1 GB once"
 	@echo "make lint     ruff, mypy --strict, pyright"
 	@echo "make bench    the figures of README.md"
 	@echo "make soak     ten thousand calls, 256 conversations; minutes"
@@ -40,6 +44,15 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
+setup-openai2: $(READY2)
+
+$(READY2): pyproject.toml $(READY)
+	@$(BIN)/python -m venv --without-pip $(VENV2)
+	@$(BIN)/python -m pip --python $(VENV2)/bin/python install --quiet pip \
+	--editable '.[all,testing]' 'openai<3' 'llama-index-llms-openai>=0.8' 'mcp<2' \
+	hypothesis ipykernel jsonschema matplotlib nbclient nbformat pandas pytest-asyncio pytest-timeout pytest-xdist
+	@touch $@
+
 demo: $(READY)
 	$(BIN)/kern-tools demo $(ARGS)
 
@@ -48,6 +61,10 @@ test: $(READY)
 
 test-vm: $(READY)
 	$(BIN)/pytest tests/vm -m vm $(ARGS)
+
+test-model: $(READY) $(READY2)
+	$(BIN)/pytest tests/model -m model $(ARGS)
+	$(VENV2)/bin/pytest tests/model/test_llama_index.py -m model $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
         SnapshotError,
         WorkspaceError,
     )
+    from .policy import FaultPolicy
     from .pool import SandboxPool
     from .result import ExecutionResult, FaultError, FileInfo, RichResult
     from .sandbox import Sandbox, arun_code, run_code
+    from .stop import Stop, StopReason
+    from .transcript import Transcript
 
     __version__: str
 
@@ -37,6 +40,7 @@ __all__ = [  # noqa: RUF022 - plain `sorted` order, which a test can hold.
     "DEFAULT_TMPFS_MB",
     "ExecutionResult",
     "FaultError",
+    "FaultPolicy",
     "FaultType",
     "FileInfo",
     "HostError",
@@ -52,6 +56,9 @@ __all__ = [  # noqa: RUF022 - plain `sorted` order, which a test can hold.
     "SandboxFault",
     "SandboxPool",
     "SnapshotError",
+    "Stop",
+    "StopReason",
+    "Transcript",
     "WorkspaceError",
     "__version__",
     "arun_code",
@@ -73,9 +80,12 @@ _MODULES = {
         "SnapshotError",
         "WorkspaceError",
     ),
+    "policy": ("FaultPolicy",),
     "pool": ("SandboxPool",),
     "result": ("ExecutionResult", "FaultError", "FileInfo", "RichResult"),
     "sandbox": ("Sandbox", "arun_code", "run_code"),
+    "stop": ("Stop", "StopReason"),
+    "transcript": ("Transcript",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

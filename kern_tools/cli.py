@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,23 +14,27 @@ from .doctor import findings
 from .escaping import escape
 from .faults import SandboxError
 from .host import host_report
-from .image import ensure_image
 from .image_commands import image_app
 from .languages import LANGUAGES
+from .mcp_command import mcp
+from .opening import opened
+from .prompt_command import prompt
 from .prune_command import prune
 from .running import (
     EXIT_CODES,
     UNUSABLE,
+    call,
     exit_code,
     folder_at,
     language_of,
+    page_at,
     save_charts,
     source_of,
+    transcript_of,
 )
-from .sandbox import Sandbox
-from .screen import print_json, progress, show_heading, show_table
-from .tools import Tool, tools_of
-from .wire import chat_function, response_function
+from .screen import is_terminal, print_json, show_table
+from .tool_forms import FORMS
+from .tools import tools_of
 
 NOT_READY = 1
 _STYLES = {"missing": "red", "warning": "yellow"}
@@ -48,6 +50,8 @@ app = typer.Typer(
 )
 app.add_typer(image_app, name="image")
 app.command()(prune)
+app.command()(mcp)
+app.command()(prompt)
 
 
 def main() -> None:
@@ -111,6 +115,7 @@ def doctor(
 
 
 @app.command(epilog=EXIT_CODES)
+@flags.sandbox_options
 def run(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="- reads stdin.")],
@@ -127,95 +132,53 @@ def run(
     save: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Save the charts there.")
     ] = None,
-    timeout_s: flags.TimeoutS = None,
-    image: flags.ImageName = None,
-    packages: flags.Packages = None,
-    memory_mb: flags.MemoryMb = None,
-    cpus: flags.Cpus = None,
-    pids: flags.Pids = None,
-    workspace: flags.Workspace = None,
-    mounts: flags.Mounts = None,
-    env: flags.Env = None,
-    network: flags.Network = None,
-    egress_allow: flags.EgressAllow = None,
-    require_limits: flags.CapsRequired = None,
-    offline: flags.Offline = None,
+    page: flags.Page = None,
 ) -> None:
-    """Run a file in a sandbox; print what a model reads."""
+    """Run a file in a sandbox; print what a model reads, on a terminal as it comes."""
     arguments = {"code": source_of(file), "language": language_of(file, language)}
     folder = None if save is None else folder_at(save)
-    with _opened(ctx) as sandbox:
+    saved = None if page is None else page_at(page)
+    transcript = transcript_of(file, shown=not as_json)
+    with opened(flags.config_of(ctx.params)) as sandbox:
         (tool,) = tools_of(sandbox, "run_code")
-        reply = tool.call(arguments)
+        reply = call(tool, arguments, transcript)
     if as_json:
         print_json(reply.artifact)
-    else:
+    elif not is_terminal():
         print(reply.text)
+    if saved is not None:
+        print(f"saved {transcript.to_html(saved)}", file=sys.stderr)
     if folder is not None:
         for path in save_charts(reply, folder):
             print(f"saved {path}", file=sys.stderr)
     raise typer.Exit(exit_code(reply))
 
 
-def _plain(tool: Tool, strict: bool) -> dict[str, Any]:
-    schema = tool.schema(strict=strict)
-    return {"name": tool.name, "description": tool.description, "schema": schema}
-
-
-_FORMS: dict[str, Callable[[Tool, bool], dict[str, Any]]] = {
-    "openai-chat": lambda tool, strict: chat_function(tool, strict=strict),
-    "openai-responses": lambda tool, strict: response_function(tool, strict=strict),
-    "json-schema": _plain,
-}
-
-
 @app.command()
+@flags.sandbox_options
 def tools(
     ctx: typer.Context,
     form: Annotated[
-        str, typer.Option("--format", metavar=flags.listed(_FORMS))
-    ] = "json-schema",
-    names: Annotated[
         str,
         typer.Option(
-            "--tools", metavar="NAMES", help="Sets or single tools, with commas."
+            "--format", metavar=flags.listed(FORMS), help="Whose words to use."
         ),
-    ] = "code,files",
+    ] = "json-schema",
+    names: flags.Tools = "code,files",
     strict: Annotated[
-        bool,
-        typer.Option(help="Schemas for strict mode: all required, absent is null."),
-    ] = True,
-    image: flags.ImageName = None,
-    packages: flags.Packages = None,
-    timeout_s: flags.TimeoutS = None,
-    memory_mb: flags.MemoryMb = None,
-    network: flags.Network = None,
-    egress_allow: flags.EgressAllow = None,
+        bool | None,
+        typer.Option(
+            help="Schemas for strict mode: all required, absent is null. By default"
+            " for OpenAI's formats and json-schema.",
+        ),
+    ] = None,
 ) -> None:
     """Print the tools of such a sandbox as JSON."""
-    define = _FORMS[flags.choice("--format", form, _FORMS)]
-    with _opened(ctx) as sandbox:
+    known = FORMS[flags.choice("--format", form, FORMS)]
+    as_strict = known.strict if strict is None else strict
+    with opened(flags.config_of(ctx.params)) as sandbox:
         offered = tools_of(sandbox, flags.split(names))
-        print_json([define(tool, strict) for tool in offered])
-
-
-@app.command()
-def prompt(
-    ctx: typer.Context,
-    image: flags.ImageName = None,
-    packages: flags.Packages = None,
-    timeout_s: flags.TimeoutS = None,
-    memory_mb: flags.MemoryMb = None,
-    network: flags.Network = None,
-    egress_allow: flags.EgressAllow = None,
-) -> None:
-    """Print what a model is told about such a sandbox."""
-    with _opened(ctx) as sandbox:
-        print(sandbox.system_prompt())
-        for tool in tools_of(sandbox):
-            print()
-            show_heading(f"{tool.name}:")
-            print(tool.description)
+        print_json([known.define(tool, as_strict) for tool in offered])
 
 
 @app.command(epilog="Exits with 0 where all frameworks that are here agree, else 1.")
@@ -223,23 +186,10 @@ def demo(
     save: Annotated[
         Path, typer.Option(metavar="DIR", help="Save the chart there.")
     ] = Path(),
+    page: flags.Page = None,
 ) -> None:
     """Send six calls through every framework, and compare."""
     from .demo import run_demo
 
-    raise typer.Exit(0 if run_demo(folder_at(save)) else NOT_READY)
-
-
-@contextmanager
-def _opened(ctx: typer.Context) -> Generator[Sandbox]:
-    config = flags.config_of(ctx.params)
-    with progress() as tell:
-        ensure_image(
-            config.image,
-            packages=config.packages,
-            offline=config.offline,
-            pull_timeout_s=config.pull_timeout_s,
-            progress=tell,
-        )
-    with Sandbox(config) as sandbox:
-        yield sandbox
+    saved = None if page is None else page_at(page)
+    raise typer.Exit(0 if run_demo(folder_at(save), page=saved) else NOT_READY)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from .faults import ConfigError, FaultType
-from .frameworks import FRAMEWORKS, Carried, Carrier
+from .frameworks import FRAMEWORKS, TOOL, Carried, Carrier
 from .image import ensure_image
+from .loop_events import CallFinished, CallStarted, TextPiece
+from .reply import Reply, TextPart
 from .sandbox import Sandbox
-from .screen import progress, show_heading, show_table
+from .screen import is_terminal, progress, show_heading, show_table
+from .transcript import Transcript
 
 CHART = "demo-chart.png"
 DATA = "seattle_weather.csv"
@@ -112,12 +117,15 @@ Seen = Sequence[tuple[Case, Mapping[str, Carried]]]
 """Each case, and what came of it by the framework's name."""
 
 
-def run_demo(save: Path, cases: Sequence[Case] = CASES) -> bool:
+def run_demo(
+    save: Path, cases: Sequence[Case] = CASES, *, page: Path | None = None
+) -> bool:
     """Run every case through every framework that is installed, and print it.
 
     Args:
         save: The folder that gets the chart.
         cases: What is run.
+        page: The file that gets the calls as a page.
 
     Returns:
         Whether each call ended as it should, and the same in all frameworks.
@@ -136,6 +144,8 @@ def run_demo(save: Path, cases: Sequence[Case] = CASES) -> bool:
         sandbox.run_code("import pandas\nimport matplotlib.pyplot")
         carriers, absent = _carriers(sandbox)
         seen = [(case, _carried(case, carriers)) for case in cases]
+    if page is not None:
+        print(f"saved {_transcript(seen).to_html(page)}", file=sys.stderr)
     return _report(seen, absent, save)
 
 
@@ -191,11 +201,34 @@ def _report(seen: Seen, absent: Mapping[str, str], save: Path) -> bool:
 
 
 def _show_call(number: int, case: Case, carried: Mapping[str, Carried]) -> None:
+    if is_terminal():
+        show_heading(f"\n{number}. {case.name}")
+        _tell(Transcript(live=True), number, case, carried)
+        return
     show_heading(f"{number}. {case.name}: the model writes")
     print(case.code)
     for one in list(carried.values())[:1]:
         show_heading(f"{number}. {case.name}: the model reads")
         print(f"{one.text}\n")
+
+
+def _transcript(seen: Seen) -> Transcript:
+    transcript = Transcript("Six calls, the same in every framework", live=False)
+    for number, (case, carried) in enumerate(seen, 1):
+        transcript.add(TextPiece(turn=number, text=case.name))
+        _tell(transcript, number, case, carried)
+    return transcript
+
+
+def _tell(
+    transcript: Transcript, turn: int, case: Case, carried: Mapping[str, Carried]
+) -> None:
+    """Tell of a call as the first framework carried it; the others' are compared."""
+    made: Any = {"turn": turn, "call_id": case.name, "tool": TOOL}
+    transcript.add(CallStarted(**made, arguments=json.dumps(case.arguments)))
+    for one in list(carried.values())[:1]:
+        reply = Reply(name=TOOL, parts=(TextPart(one.text),), result=one.result)
+        transcript.add(CallFinished(**made, reply=reply, duration_ms=one.duration_ms))
 
 
 def _rows(
@@ -232,7 +265,7 @@ def problems_of(case: Case, carried: Mapping[str, Carried]) -> Iterator[str]:
 
 
 def _steady(one: Carried) -> tuple[str, str, int]:
-    text = re.sub(r"\b[\d,]+ ms\b", "N ms", one.text)
+    text = re.sub(r"\A(.*), took [\d.,]+ s of [\d.,]+ s$", r"\1", one.text, flags=re.M)
     # LlamaIndex passes no id of the call on, and what is kept is named for the id.
     text = re.sub(r"(\.kern/[a-z]+-)[\w-]+?(?=[-.])", r"\1ID", text)
     return one.verdict, text, one.images

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -80,6 +81,21 @@ class Deps:
         """Give name and version of the Python distributions in it, sorted."""
         found = (_INSTALLED.fullmatch(path.name) for path in self.root.iterdir())
         return tuple(sorted((m["name"], m["version"]) for m in found if m))
+
+    def programs(self) -> tuple[str, ...]:
+        """Give the names of the programs in it, sorted."""
+        folder = self.root / "bin"
+        paths = folder.iterdir() if folder.is_dir() else ()
+        return tuple(sorted(path.name for path in paths if os.access(path, os.X_OK)))
+
+    def node_packages(self) -> tuple[str, ...]:
+        """Give the names of the packages for Node in it, sorted."""
+        folders = (self.root / name for name in _NODE_FOLDERS)
+        found = (path for folder in folders for path in folder.glob("[!.@]*"))
+        scoped = (path for folder in folders for path in folder.glob("@*/[!.]*"))
+        names = {path.name for path in found}
+        names |= {f"{path.parent.name}/{path.name}" for path in scoped}
+        return tuple(sorted(names))
 
 
 def _joined(first: str | None, *more: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ from typing import Any
 from .faults import FaultType
 from .result import ExecutionResult
 from .sandbox import Sandbox
-from .scripted import ScriptedCall, ScriptedServer
+from .scripted_wire import Answer, Said, response_body
 
 Arguments = Mapping[str, Any]
-_TOOL = "run_code"
+TOOL = "run_code"
+"""The tool that is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,10 @@ def langchain(sandbox: Sandbox) -> Carrier:
     """
     from kern_tools.adapters.langchain import as_tools, result_of
 
-    (tool,) = as_tools(sandbox, _TOOL)
+    (tool,) = as_tools(sandbox, TOOL)
 
     def carry(call_id: str, arguments: Arguments) -> Carried:
-        call: Any = {"type": "tool_call", "name": _TOOL, "args": dict(arguments)}
+        call: Any = {"type": "tool_call", "name": TOOL, "args": dict(arguments)}
         start_s = time.perf_counter()
         message = tool.invoke({**call, "id": call_id})
         ended_ms = _since_ms(start_s)
@@ -73,7 +75,7 @@ def llama_index(sandbox: Sandbox) -> Carrier:
     """
     from kern_tools.adapters.llama_index import as_tools, result_of
 
-    (tool,) = as_tools(sandbox, _TOOL)
+    (tool,) = as_tools(sandbox, TOOL)
 
     def carry(call_id: str, arguments: Arguments) -> Carried:
         start_s = time.perf_counter()
@@ -88,7 +90,7 @@ def llama_index(sandbox: Sandbox) -> Carrier:
 def openai(sandbox: Sandbox) -> Carrier:
     """Call the way plain OpenAI code does: a response of the client in, items out.
 
-    The client is the real one; the model is a server on loopback that says one call.
+    The response is of the client's own type; no model is asked.
 
     Raises:
         ImportError: The client is missing; the text ends with the pip command.
@@ -98,21 +100,15 @@ def openai(sandbox: Sandbox) -> Carrier:
     from .extras import missing
 
     try:
-        from openai import DefaultHttpxClient, OpenAI
+        from openai.types.responses import Response
     except ImportError as error:
         missing("openai", error)
-    tools = as_tools(sandbox, _TOOL)
+    tools = as_tools(sandbox, TOOL)
 
     def carry(call_id: str, arguments: Arguments) -> Carried:
-        with (
-            ScriptedServer([ScriptedCall(_TOOL, arguments, call_id)]) as server,
-            # A proxy that the environment names is not for loopback.
-            DefaultHttpxClient(trust_env=False) as http,
-            OpenAI(base_url=server.url, api_key="none", http_client=http) as client,
-        ):
-            response = client.responses.create(
-                model="scripted", input="Go on.", tools=tools.responses
-            )
+        call = Said(json.dumps(arguments), TOOL, call_id)
+        body = response_body(Answer(1, "scripted", [call]))
+        response = Response.model_validate(body)
         start_s = time.perf_counter()
         answers = tools.answer(response)
         ended_ms = _since_ms(start_s)

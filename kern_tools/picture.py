@@ -55,8 +55,11 @@ def inspect(mime: str, data: bytes) -> Picture:
         data: The whole file.
 
     Raises:
-        PictureError: Not that kind of image, cut short, or over `SIDE_MAX_PX`.
+        PictureError: Not that kind of image, cut short, or over `SIDE_MAX_PX`; or
+            `mime` is no kind of image that we know.
     """
+    if mime not in _EXTENTS:
+        raise PictureError("not a kind of image that can be shown")
     extent = _EXTENTS[mime](data)
     if extent is None or 0 in extent:
         whole = "complete" if mime in MIMES else "complete, still"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .escaping import escape_line
 from .facts import SandboxFacts
 from .faults import FaultType, SandboxFault
+from .hints import Hint
 from .quantities import count, seconds, size
 
 if TYPE_CHECKING:
@@ -22,8 +23,19 @@ DESCRIPTION_MAX_CHARS = 1024
 """Source: `ToolMetadata.to_openai_tool` of llama-index-core 0.14 raises above it."""
 
 _ROOM = "kern_tools.prompts"
+
+
+def _line(text: str) -> str:
+    r"""Make a name safe inside a line, and inside a template of a framework.
+
+    Most of them read braces as a place to fill, also where a prompt is pasted into a
+    larger one: those are spelled as in a string of Python, `\x7b`.
+    """
+    return escape_line(text).replace("{", r"\x7b").replace("}", r"\x7d")
+
+
 _FILTERS: dict[str, Any] = {
-    "line": escape_line,
+    "line": _line,
     "seconds": seconds,
     "size": size,
     "count": count,
@@ -73,9 +85,14 @@ def advice(
     return _render(f"faults/{name}.md.j2", facts, fault=fault, limit_s=limit_s)
 
 
-def hint(name: str, facts: SandboxFacts) -> str:
-    """Say in one line what to do about an error of the code, such as `no_stdin`."""
-    return _render(f"hints/{name}.md.j2", facts)
+def repair(hint: Hint, facts: SandboxFacts) -> str:
+    """Say in one line what to do about a failure of the code itself.
+
+    Args:
+        hint: What was recognised, see `hint_for`.
+        facts: What is true of the sandbox.
+    """
+    return _render(f"hints/{hint.name}.md.j2", facts, **hint.details)
 
 
 def ran(fault: SandboxFault) -> bool:
@@ -85,11 +102,12 @@ def ran(fault: SandboxFault) -> bool:
 
 def _render(template: str, facts: SandboxFacts, **more: Any) -> str:
     known = {field.name: getattr(facts, field.name) for field in fields(facts)}
-    return _environment().get_template(template).render(**known, **more).strip()
+    return environment().get_template(template).render(**known, **more).strip()
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Give what the templates are rendered in: filters, and no fact of its own."""
     from importlib.resources import files
 
     from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -97,7 +115,7 @@ def _environment() -> Environment:
     def source(name: str) -> str:
         return files(_ROOM).joinpath(*name.split("/")).read_text(encoding="utf-8")
 
-    environment = Environment(
+    made = Environment(
         loader=FunctionLoader(source),
         undefined=StrictUndefined,
         autoescape=False,
@@ -105,5 +123,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters.update(_FILTERS)
-    return environment
+    made.filters.update(_FILTERS)
+    return made

@@ -3,7 +3,7 @@
 The first line is ours and says who ended the run; what the code wrote stands in fences
 that it cannot contain; everything between is ours again:
 
-    exit 1, 23 ms
+    exit 1
     stderr:
     ```
     ...
@@ -24,9 +24,10 @@ from .escaping import escape, escape_line
 from .excerpt import Passage, arrange, fits
 from .facts import SandboxFacts
 from .faults import SandboxFault
+from .hints import hint_for
 from .names import shown_name
-from .prompting import advice, hint, ran
-from .quantities import count, size
+from .prompting import advice, ran, repair
+from .quantities import count, seconds, size
 from .reply import Part, TextPart
 from .result import ExecutionResult, FileInfo, RichResult
 from .values import Save, can_be_shown, pictures_of, text_of
@@ -39,7 +40,6 @@ Spill = Callable[[str], str | None]
 _LINE_MAX_CHARS = 400
 _VALUES_MAX = 20
 _FILES_MAX = 20
-_NO_STDIN = "EOFError: EOF when reading a line"
 _PLAIN_NAME = re.compile(r"[\w.+@%=/-]+(?: [\w.+@%=/-]+)*")
 
 
@@ -73,7 +73,7 @@ def render(
     streams = _streams(result, facts)
     passages = [*streams, *_values(result.results)]
     pictures = pictures_of(result.results, budget, save_image)
-    top = [_verdict(result, facts, bool(streams)), *_notes(result, facts, streams)]
+    top = [_verdict(result, facts, timeout_s), *_notes(result, facts, streams)]
     if not passages and not pictures.lines:
         top += _no_output(result)
     bottom = [
@@ -134,25 +134,29 @@ def _short(line: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 4]} ..."
 
 
-def _verdict(result: ExecutionResult, facts: SandboxFacts, printed: bool) -> str:
+def _verdict(
+    result: ExecutionResult, facts: SandboxFacts, timeout_s: float | None
+) -> str:
     if result.fault is not None:
-        return _fault(result.fault, _kept(result, facts), printed)
-    ended = f"exit {result.exit_code}"
+        return _fault(result.fault, _kept(result, facts))
+    verdict = "ok" if result.success else f"exit {result.exit_code}"
     if result.signal is not None:
-        ended += f" ({_signal_name(result.signal)})"
-    verdict = f"ok, {ended}" if result.success else ended
-    return f"{verdict}, {result.duration_ms:,} ms"
+        verdict += f" ({signal_name(result.signal)})"
+    limit_s = facts.timeout_s if timeout_s is None else timeout_s
+    # A call that came near its limit is worth a warning; else time is for people.
+    if 2 * result.duration_ms < 1000 * limit_s:
+        return verdict
+    taken_s = round(result.duration_ms / 1000, 1)
+    return f"{verdict}, took {seconds(taken_s)} of {seconds(limit_s)}"
 
 
-def _fault(fault: SandboxFault, kept: str, printed: bool) -> str:
+def _fault(fault: SandboxFault, kept: str) -> str:
     message = escape_line(fault.message).strip().rstrip(".")
     sentences = [f"fault: {escape_line(fault.type)}."]
     if message:
         sentences.append(f"{message[0].upper()}{message[1:]}.")
     if ran(fault):
         sentences.append(kept)
-    if printed:
-        sentences.append("What it printed until then is below.")
     return " ".join(sentences)
 
 
@@ -164,7 +168,8 @@ def _kept(result: ExecutionResult, facts: SandboxFacts) -> str:
     return "Files are kept."
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Give `SIGSEGV` for 11, and `signal 99` where a number has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -173,7 +178,7 @@ def _signal_name(number: int) -> str:
 
 def _no_output(result: ExecutionResult) -> list[str]:
     if result.success:
-        return ["no output: nothing was printed. Print what you need to see."]
+        return ["no output: print what you need to see"]
     return ["no output"] if result.fault is None or ran(result.fault) else []
 
 
@@ -206,7 +211,8 @@ def _streams(result: ExecutionResult, facts: SandboxFacts) -> list[Passage]:
 
 
 def _values(values: list[RichResult]) -> list[Passage]:
-    texts = [escape(text) for text in map(text_of, values[:_VALUES_MAX]) if text]
+    shown = (escape(text_of(value) or "") for value in values[:_VALUES_MAX])
+    texts = [text for text in shown if text]
     if len(texts) == 1:
         return [Passage("value", texts[0])]
     return [Passage(f"value {number}", text) for number, text in enumerate(texts, 1)]
@@ -251,8 +257,9 @@ def _quoted(name: str) -> str:
 def _next(
     result: ExecutionResult, facts: SandboxFacts, timeout_s: float | None
 ) -> list[str]:
+    hint = hint_for(result, facts)
+    if hint is not None:
+        return [f"next: {repair(hint, facts)}"]
     if result.fault is not None:
         return [f"next: {advice(result.fault, facts, timeout_s=timeout_s)}"]
-    if not result.success and result.code_stderr.rstrip().endswith(_NO_STDIN):
-        return [f"next: {hint('no_stdin', facts)}"]
     return []

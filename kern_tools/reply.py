@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .config import Budget
 
 _T = TypeVar("_T")
+_NOT_RUN = ("bad_arguments", "stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,11 @@ class Reply:
         parts: What the model reads: one `TextPart`, then the images.
         result: The run, or None where nothing ran.
         stored: The run as `artifact` has it, where the budget cuts it down.
-        error: None, `bad_arguments`, or the code of a file error.
+        error: None, `bad_arguments`, the code of a file error, or `stopped` where a
+            policy had ended the loop.
         call_id: The framework's id of the call.
+        repeats: How often in a row the same call had failed before; as in the result.
+        replayed: It is the first reply to this call, given again; nothing ran.
     """
 
     name: str
@@ -67,6 +71,8 @@ class Reply:
     stored: ExecutionResult | None = None
     error: str | None = None
     call_id: str | None = None
+    repeats: int = 0
+    replayed: bool = False
 
     @property
     def text(self) -> str:
@@ -85,16 +91,17 @@ class Reply:
 
     @property
     def is_error(self) -> bool:
-        """What a framework's error status says: a fault or unusable arguments."""
-        return self.fault_type is not None or self.error == "bad_arguments"
+        """What a framework's error status says: a fault, or nothing was run."""
+        return self.fault_type is not None or self.error in _NOT_RUN
 
     @property
     def artifact(self) -> dict[str, Any]:
-        """Plain JSON for code: the result, or `fault`, `error` and `tool`."""
+        """Plain JSON for code: the result, or `fault`, `error`, `tool`, `repeats`."""
         result = self.result if self.stored is None else self.stored
         if result is not None:
             return result.model_dump(mode="json", by_alias=True)
-        return {"fault": None, "error": self.error, "tool": self.name}
+        plain = {"fault": None, "error": self.error, "tool": self.name}
+        return {**plain, "repeats": self.repeats} if self.repeats else plain
 
 
 def result_of_artifact(artifact: object) -> ExecutionResult | None:

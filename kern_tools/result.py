@@ -94,7 +94,10 @@ class RichResult(_Model):
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None
     ) -> dict[str, str]:
-        return dict(self.data)
+        from .escaping import escape  # notebooks alone show values
+        from .markup import value
+
+        return {"text/plain": escape(self.text or ""), "text/html": value(self.data)}
 
 
 class ExecutionResult(_Model):
@@ -147,6 +150,13 @@ class ExecutionResult(_Model):
     """This call started without names that earlier calls made."""
     files_lost: bool = False
     """The files of earlier calls are gone too: their sandbox was closed in between."""
+    attempts: int = 1
+    """How often the call was made: a policy tries again where nothing of it ran."""
+    repeats: int = 0
+    """How often in a row the same call had failed before this time, told by a policy
+    where it failed again."""
+    raised_timeout_s: float | None = None
+    """The limit in seconds that a policy gave the call in place of its own."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -180,26 +190,19 @@ class ExecutionResult(_Model):
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None
     ) -> dict[str, str]:
+        from .escaping import escape  # notebooks alone show results
+        from .markup import stream, value
+
         verdict = self.fault.type if self.fault else f"exit {self.exit_code}"
-        head = f"{verdict}, {self.duration_ms} ms"
-        streams = "".join(
-            f"<pre style='{style}'>{html.escape(text)}</pre>"
-            for text, style in ((self.stdout, ""), (self.code_stderr, "color:#a00"))
-            if text
-        )
-        shown = "".join(_as_html(value) for value in self.results)
-        plain = f"{head}\n{self.stdout}{self.code_stderr}"
+        head = escape(f"{verdict}, {self.duration_ms:,} ms")
+        streams = stream(self.stdout) + stream(self.code_stderr, "#cf222e")
+        shown = "".join(value(each.data) for each in self.results)
+        values = (each.text for each in self.results)
+        texts = (self.stdout.rstrip(), self.code_stderr.rstrip(), *values)
         return {
-            "text/plain": plain,
+            "text/plain": escape("\n".join([head, *filter(None, texts)])),
             "text/html": f"<b>{html.escape(head)}</b>{streams}{shown}",
         }
-
-
-def _as_html(value: RichResult) -> str:
-    for mime in ("image/png", "image/jpeg"):
-        if mime in value.data:
-            return f"<img src='data:{mime};base64,{value.data[mime]}'>"
-    return value.svg or value.html or f"<pre>{html.escape(value.text or '')}</pre>"
 
 
 class FaultError(SandboxError):

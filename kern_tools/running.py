@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from .config import Budget
 from .flags import choice
 from .languages import LANGUAGES
+from .loop_events import CallFinished, CallStarted
 from .reply import Reply
+from .screen import is_terminal
+from .terminal import TerminalDisplay
+from .toolspec import Tool
+from .transcript import Transcript
 from .values import pictures_of
 
 CODE_MAX = 119
@@ -74,6 +82,43 @@ def folder_at(path: Path) -> Path:
             param_hint="--save",
         ) from None
     return path
+
+
+def page_at(path: Path) -> Path:
+    """Make sure that a page can be saved there, before anything is run.
+
+    Raises:
+        typer.BadParameter: It cannot.
+    """
+    try:
+        path.touch()
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{str(path)!r} cannot be written: {error.strerror}", param_hint="--html"
+        ) from None
+    return path
+
+
+def transcript_of(file: str, *, shown: bool) -> Transcript:
+    """Begin to record a run, drawn on the terminal while it goes on if there is one.
+
+    Args:
+        file: What is run.
+        shown: Draw it; otherwise somebody else prints what came of it.
+    """
+    drawn = shown and is_terminal()
+    return Transcript(file, live=TerminalDisplay(code=False) if drawn else False)
+
+
+def call(tool: Tool, arguments: Mapping[str, object], transcript: Transcript) -> Reply:
+    """Make one call and tell a transcript of it."""
+    start_s = time.monotonic()
+    made: Any = {"turn": 1, "call_id": "run", "tool": tool.name}
+    transcript(CallStarted(**made, arguments=json.dumps(arguments)))
+    reply = tool.call(arguments, call_id="run", on_output=transcript)
+    took_ms = (time.monotonic() - start_s) * 1000
+    transcript(CallFinished(**made, reply=reply, duration_ms=took_ms))
+    return reply
 
 
 def exit_code(reply: Reply) -> int:

@@ -378,10 +378,16 @@ class Sandbox:
         """
         from .snapshot import restore_snapshot
 
-        image, workspace = self._ready().image, self.workspace
-        return restore_snapshot(
-            workspace, source, config=self.config, image=image, max_bytes=max_bytes
+        opened = self._ready()
+        report = restore_snapshot(
+            opened.workspace,
+            source,
+            config=self.config,
+            image=opened.image,
+            max_bytes=max_bytes,
         )
+        opened.share()
+        return report
 
     async def arestore(
         self, source: Location, *, max_bytes: int = 4 << 30
@@ -402,7 +408,7 @@ class Sandbox:
             self.config,
             opened.image,
             limits_enforced=opened.known_limits(),
-            installed=() if opened.deps is None else opened.deps.packages(),
+            deps=opened.deps,
         )
 
     def system_prompt(self, tools: str | Sequence[str] = DEFAULT_SETS) -> str:

@@ -45,6 +45,11 @@ def show_table(
         print(line.rstrip())
 
 
+def is_terminal() -> bool:
+    """Tell whether stdout is drawn on, rather than piped or kept."""
+    return Console().is_terminal
+
+
 def show_heading(text: str) -> None:
     """Print a line that stands out on a terminal."""
     Console(highlight=False).print(Text(text, style="bold"), soft_wrap=True)

@@ -6,6 +6,12 @@ the OpenAI client and every framework that can be pointed at a `base_url`:
     script = [ScriptedCall("run_code", {"code": "print(6 * 7)"}), "It printed 42."]
     with ScriptedServer(script) as server:
         client = OpenAI(base_url=server.url, api_key="none")
+
+A step may also be a function of the request, so that what the model says next depends
+on what a tool returned; an error of the API; or an answer whose stream breaks.
+
+[llmock](https://pypi.org/project/llmock/) serves it: the sockets, the errors in the
+API's own shape, the broken streams. The words are ours; `scripted_wire` says why.
 """
 
 from __future__ import annotations
@@ -13,20 +19,29 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from .extras import missing
 from .scripted_wire import (
     Answer,
     Said,
     chat_body,
-    chat_chunks,
+    chat_events,
     response_body,
     response_events,
 )
+
+try:
+    from llmock.scenarios import Fail, StreamFault
+    from llmock.streaming import sse
+    from llmock.testing import LLMockServer
+
+    from .scripted_app import Outcome, told_server
+except ImportError as error:
+    missing("testing", error, user="The scripted server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +84,58 @@ class ScriptedCall:
     free_text: bool = False
 
 
-Turn = str | ScriptedCall | Sequence[ScriptedCall] | Mapping[str, Any]
-"""What the model says: text, one call, several at once, or a whole body as it is."""
+Turn = str | ScriptedCall | Sequence[str | ScriptedCall] | Mapping[str, Any]
+"""What the model says: text, one call, several things at once, or a whole body as it
+is; that too is streamed where the client asks for it."""
 
-Body = dict[str, Any] | list[dict[str, Any]]
-"""A JSON body, or the events of a stream."""
 
-Step = Turn | Callable[[ScriptedRequest], Turn]
-"""A turn, or a function that makes it from the request."""
+@dataclass(frozen=True, slots=True)
+class ScriptedError:
+    """An error of the API instead of an answer; a client that retries takes more steps.
+
+    Attributes:
+        status: The HTTP status, 400 to 599.
+        code: What goes into the error's `code`, such as `context_length_exceeded`.
+        message: Its text; by default the usual one of the status.
+        retry_after_s: How long the client is told to wait, in seconds.
+    """
+
+    status: int
+    code: str | None = None
+    message: str | None = None
+    retry_after_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 400 <= self.status <= 599:
+            raise ValueError(f"status {self.status} is no error: use 400 to 599")
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedBreak:
+    """An answer whose stream breaks.
+
+    Attributes:
+        turn: What the model was about to say.
+        how: `disconnect` drops the connection, `truncate` ends the stream early as if
+            all were said, `malformed` sends an event that is no JSON, and `stall` sends
+            nothing for `stall_s` seconds before it goes on.
+        after_events: How many events arrive whole before that.
+        stall_s: Only for `stall`.
+    """
+
+    turn: Turn
+    how: Literal["disconnect", "truncate", "malformed", "stall"] = "disconnect"
+    after_events: int = 2
+    stall_s: float = 30.0
+
+
+Step = (
+    Turn
+    | ScriptedError
+    | ScriptedBreak
+    | Callable[[ScriptedRequest], Turn | ScriptedError | ScriptedBreak]
+)
+"""What comes of a request, or a function that makes it from the request."""
 
 
 class ScriptedServer:
@@ -87,30 +146,28 @@ class ScriptedServer:
 
     Attributes:
         requests: What clients sent so far.
+        answers: What was said to each, as a whole body, also where it was streamed;
+            None for an error.
     """
 
     def __init__(self, script: Iterable[Step]) -> None:
         self.requests: list[ScriptedRequest] = []
+        self.answers: list[dict[str, Any] | None] = []
         self._script = iter(script)
         self._ids = (f"call_{n}" for n in itertools.count(1))
         self._lock = threading.Lock()
         self._failure: Exception | None = None
-        self._server: ThreadingHTTPServer | None = None
+        self._server: LLMockServer | None = None
 
     @property
     def url(self) -> str:
         """What to pass as `base_url`."""
         if self._server is None:
             raise RuntimeError("the scripted server is not running: use it with `with`")
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        return self._server.base_url("openai")
 
     def __enter__(self) -> Self:
-        handler = type("Handler", (_Handler,), {"scripted": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        poll = {"poll_interval": 0.01}
-        threading.Thread(
-            target=self._server.serve_forever, kwargs=poll, daemon=True
-        ).start()
+        self._server = told_server(self._decide).start()
         return self
 
     def __exit__(
@@ -120,88 +177,75 @@ class ScriptedServer:
         trace: TracebackType | None,
     ) -> None:
         assert self._server is not None
-        self._server.shutdown()
-        self._server.server_close()
+        # It takes two tenths of a second to end, for which nobody has to wait.
+        threading.Thread(target=self._server.stop).start()
         if self._failure is not None and error is None:
             raise self._failure
 
-    def respond(self, request: ScriptedRequest) -> tuple[int, Body]:
-        """Answer one request.
+    def _decide(self, path: str, body: bytes) -> Outcome:
+        """Record one request and take the next step for it.
 
-        Args:
-            request: What came; it is recorded.
-
-        Returns:
-            HTTP status, and a JSON body or the events of a stream. A step that
-            raises is answered with 400, and raised again at the end of `with`.
+        A step that raises is answered with 400, and raised again at the end of `with`.
         """
         with self._lock:
+            request = ScriptedRequest(path, json.loads(body or b"{}"))
             self.requests.append(request)
             try:
-                return 200, self._next(request)
+                outcome = self._next(request)
             except Exception as error:
                 self._failure = self._failure or error
-                return 400, {"error": {"message": str(error), "code": "script"}}
+                outcome = _refusal(ScriptedError(400, "script", str(error)))
+            self.answers.append(outcome.body)
+            return outcome
 
-    def _next(self, request: ScriptedRequest) -> Body:
+    def _next(self, request: ScriptedRequest) -> Outcome:
         if not request.path.endswith(("/chat/completions", "/responses")):
             raise LookupError(f"the scripted server has no {request.path!r}")
         step = next(self._script, None)
         if step is None:
             count = len(self.requests)
             raise LookupError(f"the script ended before request {count}: add a step")
-        turn = step(request) if callable(step) else step
+        made = step(request) if callable(step) else step
+        if isinstance(made, ScriptedError):
+            return _refusal(made)
+        if not isinstance(made, ScriptedBreak):
+            return _outcome(request, self._body(request, made))
+        if not request.is_stream:
+            raise ValueError("a stream can break only where the client asks for one")
+        fault = StreamFault(made.how, made.after_events, made.stall_s)
+        return _outcome(request, self._body(request, made.turn), fault)
+
+    def _body(self, request: ScriptedRequest, turn: Turn) -> dict[str, Any]:
         if isinstance(turn, Mapping):
             return dict(turn)
-        model = str(request.body.get("model"))
-        answer = Answer(len(self.requests), model, self._said(turn))
-        if request.is_chat:
-            return (chat_chunks if request.is_stream else chat_body)(answer)
-        return (response_events if request.is_stream else response_body)(answer)
+        things = [turn] if isinstance(turn, str | ScriptedCall) else turn
+        said = [self._said(each) for each in things]
+        answer = Answer(len(self.requests), str(request.body.get("model")), said)
+        return chat_body(answer) if request.is_chat else response_body(answer)
 
-    def _said(self, turn: str | ScriptedCall | Sequence[ScriptedCall]) -> list[Said]:
-        if isinstance(turn, str):
-            return [Said(text=turn)]
-        calls = [turn] if isinstance(turn, ScriptedCall) else turn
-        return [
-            Said(
-                name=call.name,
-                text=call.arguments
-                if isinstance(call.arguments, str)
-                else json.dumps(call.arguments),
-                call_id=call.call_id or next(self._ids),
-                free_text=call.free_text,
-            )
-            for call in calls
-        ]
+    def _said(self, each: str | ScriptedCall) -> Said:
+        if isinstance(each, str):
+            return Said(each)
+        written = each.arguments
+        text = written if isinstance(written, str) else json.dumps(written)
+        call_id = each.call_id or next(self._ids)
+        return Said(text, each.name, call_id, each.free_text)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    scripted: ScriptedServer
-
-    def do_POST(self) -> None:
-        """Answer one request, and close the connection."""
-        length = int(self.headers.get("content-length", 0))
-        body = json.loads(self.rfile.read(length))
-        status, answer = self.scripted.respond(ScriptedRequest(self.path, body))
-        kind = "application/json"
-        if isinstance(answer, list):
-            kind, text = "text/event-stream", "".join(_lines(answer))
-        else:
-            text = json.dumps(answer)
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode("ascii"))
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+def _refusal(error: ScriptedError) -> Outcome:
+    wait_s, more = error.retry_after_s, (error.message, error.code)
+    return Outcome(trouble=Fail(error.status, wait_s, *more))
 
 
-def _lines(events: list[dict[str, Any]]) -> Iterator[str]:
-    for event in events:
-        if "type" in event:
-            yield f"event: {event['type']}\n"
-        yield f"data: {json.dumps(event)}\n\n"
-    yield "data: [DONE]\n\n"
+def _outcome(
+    request: ScriptedRequest, body: dict[str, Any], fault: StreamFault | None = None
+) -> Outcome:
+    if not request.is_stream:
+        return Outcome(body)
+    if not request.is_chat:
+        events = [sse(event, event["type"]) for event in response_events(body)]
+        return Outcome(body, events, fault)
+    options: dict[str, Any] = request.body.get("stream_options") or {}
+    usage = bool(options.get("include_usage"))
+    events = [sse(event) for event in chat_events(body, usage=usage)]
+    return Outcome(body, [*events, sse("[DONE]")], fault)

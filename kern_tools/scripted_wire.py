@@ -1,4 +1,9 @@
-"""What a model says, in the bodies and events of Chat Completions and Responses.
+"""What a model says: whole bodies of Chat Completions and Responses, and their streams.
+
+llmock, which serves them, has words of its own that tests of a loop cannot do with: as
+of 0.2.2 it makes every call's id up (so that none can come twice), says arguments as
+valid JSON only, and knows no custom tool, no other item, no usage to hold against a
+budget. So the words are ours, and the sockets, errors and broken streams are its.
 
 Source: https://platform.openai.com/docs/api-reference/chat/object,
 https://platform.openai.com/docs/api-reference/responses/object and
@@ -7,7 +12,7 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +21,22 @@ _PIECE_CHARS = 16
 _USAGE_CHAT = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 _USAGE = {
     "input_tokens": 1,
-    "input_tokens_details": {"cached_tokens": 0},
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
     "output_tokens": 1,
     "output_tokens_details": {"reasoning_tokens": 0},
     "total_tokens": 2,
 }
+
+# A call's type in Responses, the field of what it is called with, and the name that the
+# events of its pieces have.
+_CALL_ITEMS = {
+    "function_call": ("arguments", "function_call_arguments"),
+    "custom_tool_call": ("input", "custom_tool_call_input"),
+}
+_CHAT_FIELDS = {"function": "arguments", "custom": "input"}
+
+Body = Mapping[str, Any]
+"""A whole body, as the API answers without streaming."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +47,6 @@ class Said:
     name: str | None = None
     call_id: str = ""
     free_text: bool = False
-
-    @property
-    def kind(self) -> str:
-        """Its type in Responses."""
-        if self.name is None:
-            return "message"
-        return "custom_tool_call" if self.free_text else "function_call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +60,52 @@ class Answer:
 
 def chat_body(answer: Answer) -> dict[str, Any]:
     """Write a whole chat completion."""
-    said = answer.said
-    calls = [_chat_call(each, each.text) for each in said if each.name is not None]
-    message: dict[str, Any] = {"role": "assistant", "content": _chat_text(said)}
+    calls = [_chat_call(each) for each in answer.said if each.name is not None]
+    text = "".join(each.text for each in answer.said if each.name is None)
+    message: dict[str, Any] = {"role": "assistant", "content": text or None}
+    message["refusal"] = None
     if calls:
         message["tool_calls"] = calls
-    choice = {"index": 0, "message": message, "finish_reason": _chat_end(said)}
-    head = _chat_head("chat.completion", answer)
-    return {**head, "choices": [choice], "usage": _USAGE_CHAT}
+    choice = {"index": 0, "message": message, "logprobs": None}
+    return {
+        "id": f"chatcmpl-{answer.number}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": answer.model,
+        "choices": [{**choice, "finish_reason": "tool_calls" if calls else "stop"}],
+        "usage": _USAGE_CHAT,
+    }
 
 
-def chat_chunks(answer: Answer) -> list[dict[str, Any]]:
-    """Write the same as the chunks of a stream."""
-    said, head = answer.said, _chat_head("chat.completion.chunk", answer)
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None}]
-    deltas += [{"content": piece} for piece in _pieces(_chat_text(said) or "")]
-    calls = [each for each in said if each.name is not None]
-    for index, call in enumerate(calls):
-        deltas.append({"tool_calls": [{"index": index, **_chat_call(call, "")}]})
-        kind = "custom" if call.free_text else "function"
-        field = "input" if call.free_text else "arguments"
-        for piece in _pieces(call.text):
-            more = {"index": index, "type": kind, kind: {field: piece}}
-            deltas.append({"tool_calls": [more]})
-    ends = [None] * len(deltas) + [_chat_end(said)]
-    return [
-        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
-        for delta, end in zip([*deltas, {}], ends, strict=True)
-    ]
+def chat_events(body: Body, *, usage: bool) -> Iterator[dict[str, Any]]:
+    """Write a chat completion as the chunks of a stream.
+
+    Args:
+        body: The whole of it.
+        usage: End with its `usage`, as `stream_options` may ask.
+    """
+    head = {key: body[key] for key in ("id", "created", "model") if key in body}
+    head["object"] = "chat.completion.chunk"
+    for choice in body["choices"]:
+        for delta in _deltas(choice["message"]):
+            part = {"index": choice["index"], "delta": delta, "finish_reason": None}
+            yield {**head, "choices": [part]}
+        end: dict[str, Any] = {"delta": {}, "finish_reason": choice["finish_reason"]}
+        yield {**head, "choices": [{"index": choice["index"], **end}]}
+    if usage:
+        yield {**head, "choices": [], "usage": body["usage"]}
 
 
 def response_body(answer: Answer) -> dict[str, Any]:
     """Write a whole response."""
+    said = [(f"item_{answer.number}_{n}", each) for n, each in enumerate(answer.said)]
     return {
         "id": f"resp_{answer.number}",
         "object": "response",
         "created_at": 0,
         "status": "completed",
         "model": answer.model,
-        "output": [
-            _item(item_id, each, each.text) for item_id, each in _numbered(answer)
-        ],
+        "output": [_item(item_id, each) for item_id, each in said],
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
@@ -105,38 +119,48 @@ def response_body(answer: Answer) -> dict[str, Any]:
     }
 
 
-def response_events(answer: Answer) -> list[dict[str, Any]]:
-    """Write the same as the events of a stream."""
-    whole = response_body(answer)
-    begun: dict[str, Any] = {
-        **whole,
-        "status": "in_progress",
-        "output": [],
-        "usage": None,
-    }
-    events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
-    for index, (item_id, each) in enumerate(_numbered(answer)):
-        events += _item_events(index, item_id, each)
-    events.append({"type": "response.completed", "response": whole})
-    return [{**event, "sequence_number": n} for n, event in enumerate(events)]
+def response_events(body: Body) -> Iterator[dict[str, Any]]:
+    """Write a response as the events of a stream, numbered.
+
+    Args:
+        body: The whole of it; its `status` decides what the last event is.
+    """
+    for number, event in enumerate(_response_events(body)):
+        yield {**event, "sequence_number": number}
 
 
-def _chat_head(kind: str, answer: Answer) -> dict[str, Any]:
-    name = {"id": f"chatcmpl-{answer.number}", "object": kind}
-    return {**name, "created": 0, "model": answer.model}
+def _response_events(body: Body) -> Iterator[dict[str, Any]]:
+    begun: dict[str, Any] = {**body, "output": [], "usage": None}
+    begun["status"] = "in_progress"
+    yield {"type": "response.created", "response": begun}
+    for index, item in enumerate(body["output"]):
+        opened = {"output_index": index, "item": _begun(item)}
+        yield {"type": "response.output_item.added", **opened}
+        yield from _inside(item, {"item_id": item.get("id"), "output_index": index})
+        closed = {"output_index": index, "item": item}
+        yield {"type": "response.output_item.done", **closed}
+    yield {"type": f"response.{body['status']}", "response": dict(body)}
 
 
-def _chat_text(said: Sequence[Said]) -> str | None:
-    return "".join(each.text for each in said if each.name is None) or None
+def _chat_call(call: Said) -> dict[str, Any]:
+    kind = "custom" if call.free_text else "function"
+    inner = {"name": call.name, _CHAT_FIELDS[kind]: call.text}
+    return {"id": call.call_id, "type": kind, kind: inner}
 
 
-def _chat_end(said: Sequence[Said]) -> str:
-    return "tool_calls" if any(each.name is not None for each in said) else "stop"
-
-
-def _chat_call(call: Said, text: str) -> dict[str, Any]:
-    kind, field = ("custom", "input") if call.free_text else ("function", "arguments")
-    return {"id": call.call_id, "type": kind, kind: {"name": call.name, field: text}}
+def _deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    yield {"role": message["role"], "content": None}
+    for field in ("content", "refusal"):
+        for piece in _pieces(message.get(field) or ""):
+            yield {field: piece}
+    for index, call in enumerate(message.get("tool_calls") or ()):
+        kind = call["type"]
+        field = _CHAT_FIELDS[kind]
+        named: dict[str, Any] = {**call[kind], field: ""}
+        yield {"tool_calls": [{**call, "index": index, kind: named}]}
+        for piece in _pieces(call[kind][field]):
+            more = {"index": index, "type": kind, kind: {field: piece}}
+            yield {"tool_calls": [more]}
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -144,46 +168,54 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start : start + _PIECE_CHARS]
 
 
+def _item(item_id: str, said: Said) -> dict[str, Any]:
+    if said.name is None:
+        head = {"id": item_id, "type": "message", "role": "assistant"}
+        return {**head, "status": "completed", "content": [_part(said.text)]}
+    kind = "custom_tool_call" if said.free_text else "function_call"
+    field, _ = _CALL_ITEMS[kind]
+    call = {"id": item_id, "type": kind, "call_id": said.call_id, "name": said.name}
+    done = {} if said.free_text else {"status": "completed"}
+    return {**call, field: said.text, **done}
+
+
 def _part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _numbered(answer: Answer) -> list[tuple[str, Said]]:
-    return [(f"item_{answer.number}_{n}", each) for n, each in enumerate(answer.said)]
+def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
+    blank: dict[str, Any] = {"status": "in_progress"} if "status" in item else {}
+    if item["type"] == "message":
+        blank["content"] = []
+    if item["type"] in _CALL_ITEMS:
+        blank[_CALL_ITEMS[item["type"]][0]] = ""
+    return {**item, **blank}
 
 
-def _item(item_id: str, said: Said, text: str) -> dict[str, Any]:
-    item = {"id": item_id, "type": said.kind}
-    if said.kind == "message":
-        content = [_part(text)] if text else []
-        return {**item, "role": "assistant", "status": "completed", "content": content}
-    call = {**item, "call_id": said.call_id, "name": said.name}
-    if said.free_text:
-        return {**call, "input": text}
-    return {**call, "arguments": text, "status": "completed"}
-
-
-def _item_events(index: int, item_id: str, said: Said) -> Iterator[dict[str, Any]]:
-    place = {"item_id": item_id, "output_index": index}
-    opened = {"output_index": index, "item": _item(item_id, said, "")}
-    yield {"type": "response.output_item.added", **opened}
-    if said.kind == "message":
-        yield from _text_events({**place, "content_index": 0}, said.text)
-    else:
-        name = "custom_tool_call_input" if said.free_text else "function_call_arguments"
-        field = "input" if said.free_text else "arguments"
-        for piece in _pieces(said.text):
+def _inside(
+    item: Mapping[str, Any], place: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    if item["type"] in _CALL_ITEMS:
+        field, name = _CALL_ITEMS[item["type"]]
+        for piece in _pieces(item[field]):
             yield {"type": f"response.{name}.delta", **place, "delta": piece}
-        whole = {"name": said.name, field: said.text}
+        whole = {"name": item["name"], field: item[field]}
         yield {"type": f"response.{name}.done", **place, **whole}
-    closed = {"output_index": index, "item": _item(item_id, said, said.text)}
-    yield {"type": "response.output_item.done", **closed}
+    elif item["type"] == "message":
+        for index, part in enumerate(item["content"]):
+            yield from _part_events({**place, "content_index": index}, part)
 
 
-def _text_events(place: dict[str, Any], text: str) -> Iterator[dict[str, Any]]:
-    yield {"type": "response.content_part.added", **place, "part": _part("")}
-    for piece in _pieces(text):
-        delta: dict[str, Any] = {"delta": piece, "logprobs": []}
-        yield {"type": "response.output_text.delta", **place, **delta}
-    yield {"type": "response.output_text.done", **place, "text": text, "logprobs": []}
-    yield {"type": "response.content_part.done", **place, "part": _part(text)}
+def _part_events(
+    place: Mapping[str, Any], part: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    kind, field = ("refusal", "refusal")
+    if part["type"] == "output_text":
+        kind, field = "output_text", "text"
+    more: dict[str, Any] = {"logprobs": []} if field == "text" else {}
+    added = {"part": {**part, field: ""}}
+    yield {"type": "response.content_part.added", **place, **added}
+    for piece in _pieces(part[field]):
+        yield {"type": f"response.{kind}.delta", **place, "delta": piece, **more}
+    yield {"type": f"response.{kind}.done", **place, field: part[field], **more}
+    yield {"type": "response.content_part.done", **place, "part": dict(part)}

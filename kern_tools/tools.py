@@ -15,6 +15,7 @@ from .file_tools import (
     ReadFile,
     WriteFile,
 )
+from .once import once
 from .properties import quoted
 from .reply import Reply
 from .sandbox import Sandbox
@@ -76,6 +77,7 @@ def tools_of(
     tools: str | Sequence[str] = DEFAULT_SETS,
     *,
     bare_code: bool = False,
+    idempotent: bool = False,
 ) -> list[Tool]:
     """Bind tools to a sandbox, or to a pool of them.
 
@@ -83,6 +85,8 @@ def tools_of(
         sandbox: Where their calls run.
         tools: Names of sets or of single tools.
         bare_code: Text that is not JSON, sent to a tool that runs code, is the code.
+        idempotent: A call that is made again under its id is given its first reply
+            and does not run again, see `once`.
 
     Returns:
         One tool for each name, in order, each once.
@@ -91,9 +95,8 @@ def tools_of(
         ConfigError: A name is neither a set nor a tool.
     """
     names = tool_names(tools)
-    return [
-        Tool(TOOLS[name], sandbox, bare_code=bare_code, among=names) for name in names
-    ]
+    specs = [once(TOOLS[name]) if idempotent else TOOLS[name] for name in names]
+    return [Tool(spec, sandbox, bare_code=bare_code, among=names) for spec in specs]
 
 
 def unknown_tool_reply(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict
 
@@ -55,6 +55,15 @@ class ToolSpec:
     def streams(self) -> bool:
         """Whether there is output before the reply."""
         return self.code_field is not None
+
+
+class Given(TypedDict, total=False):
+    """What a framework tells of a call; see `Tool.call`."""
+
+    call_id: str | None
+    conversation: object
+    offered: object
+    on_output: OnOutput | None
 
 
 class Tool:
@@ -132,44 +141,55 @@ class Tool:
             SandboxClosed: The sandbox is not open.
             HostError: This machine cannot run boxes.
         """
-        read = self._read(arguments)
-        if read.arguments is None:
-            return bad_arguments(self.name, str(read.problem), call_id)
-        try:
-            with self.source.lease(conversation, offered) as sandbox:
-                reply = self.spec.run(sandbox, read.arguments, call_id, on_output)
-        except SandboxError as error:
-            reply = self.source.refused(self.name, error, call_id)
-        return with_notes(reply, read.repairs)
+        return self.answer(
+            self.read(arguments),
+            call_id=call_id,
+            conversation=conversation,
+            offered=offered,
+            on_output=on_output,
+        )
 
-    async def acall(
-        self,
-        arguments: object,
-        *,
-        call_id: str | None = None,
-        conversation: object = None,
-        offered: object = None,
-        on_output: OnOutput | None = None,
-    ) -> Reply:
+    async def acall(self, arguments: object, **given: Unpack[Given]) -> Reply:
         """Answer one call as `call` does; cancelling it ends its box first."""
-        read = self._read(arguments)
-        if read.arguments is None:
-            return bad_arguments(self.name, str(read.problem), call_id)
-        given = read.arguments
-        try:
-            async with await self.source.alease(conversation, offered) as sandbox:
-                reply = await self.spec.arun(sandbox, given, call_id, on_output)
-        except SandboxError as error:
-            reply = self.source.refused(self.name, error, call_id)
-        return with_notes(reply, read.repairs)
+        return await self.aanswer(self.read(arguments), **given)
 
-    def _read(self, arguments: object) -> Read[BaseModel]:
+    def read(self, arguments: object) -> Read[BaseModel]:
+        """Read what a model wrote; nothing runs, and nothing is raised for it."""
         return read_arguments(
             arguments,
             self.arguments,
             code_field=self.spec.code_field,
             bare_code=self.bare_code,
         )
+
+    def answer(self, read: Read[BaseModel], **given: Unpack[Given]) -> Reply:
+        """Answer one call as `call` does, its arguments as `read` gave them."""
+        call_id, listener = given.get("call_id"), given.get("on_output")
+        if read.arguments is None:
+            return bad_arguments(self.name, str(read.problem), call_id)
+        try:
+            with self.source.lease(*_whose(given)) as sandbox:
+                reply = self.spec.run(sandbox, read.arguments, call_id, listener)
+        except SandboxError as error:
+            reply = self.source.refused(self.name, error, call_id)
+        return with_notes(reply, read.repairs)
+
+    async def aanswer(self, read: Read[BaseModel], **given: Unpack[Given]) -> Reply:
+        """Answer one call as `answer` does; cancelling it ends its box first."""
+        call_id, listener = given.get("call_id"), given.get("on_output")
+        if read.arguments is None:
+            return bad_arguments(self.name, str(read.problem), call_id)
+        wanted = read.arguments
+        try:
+            async with await self.source.alease(*_whose(given)) as sandbox:
+                reply = await self.spec.arun(sandbox, wanted, call_id, listener)
+        except SandboxError as error:
+            reply = self.source.refused(self.name, error, call_id)
+        return with_notes(reply, read.repairs)
+
+
+def _whose(given: Given) -> tuple[object, object]:
+    return given.get("conversation"), given.get("offered")
 
 
 def bad_arguments(name: str, problem: str, call_id: str | None = None) -> Reply:

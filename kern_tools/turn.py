@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .apart import Apart
 from .events import OnOutput
 from .reply import Reply
-from .toolspec import Tool, bad_arguments
+from .toolspec import Given, Tool, bad_arguments
+
+if TYPE_CHECKING:
+    from .watch import FaultWatch
 
 _CUT = (
     "The code ends where the limit on output tokens cut it off. Send it again, whole: "
@@ -32,6 +33,7 @@ class Call:
             show it: running the part that came could do half of what was meant.
         on_output: Given what the code writes as it comes, see `Tool.call`.
         conversation: Whose call it is, for a pool.
+        watch: What answers it within a policy; None for the tool itself.
     """
 
     tool: Tool
@@ -40,28 +42,30 @@ class Call:
     is_cut: bool = False
     on_output: OnOutput | None = None
     conversation: object = None
+    watch: FaultWatch | None = None
 
     def run(self) -> Reply:
         """Answer it."""
         if self.is_cut:
             return bad_arguments(self.tool.name, _CUT, self.call_id)
-        return self.tool.call(
-            self.arguments,
-            call_id=self.call_id,
-            conversation=self.conversation,
-            on_output=self.on_output,
-        )
+        if self.watch is not None:
+            return self.watch.call(self.tool, self.arguments, **self._given())
+        return self.tool.call(self.arguments, **self._given())
 
     async def arun(self) -> Reply:
         """Answer it natively async; cancelling ends its box."""
         if self.is_cut:
             return bad_arguments(self.tool.name, _CUT, self.call_id)
-        return await self.tool.acall(
-            self.arguments,
-            call_id=self.call_id,
-            conversation=self.conversation,
-            on_output=self.on_output,
-        )
+        if self.watch is not None:
+            return await self.watch.acall(self.tool, self.arguments, **self._given())
+        return await self.tool.acall(self.arguments, **self._given())
+
+    def _given(self) -> Given:
+        return {
+            "call_id": self.call_id,
+            "conversation": self.conversation,
+            "on_output": self.on_output,
+        }
 
 
 def run_turn(calls: Sequence[Call]) -> list[Reply]:
@@ -79,19 +83,8 @@ def run_turn(calls: Sequence[Call]) -> list[Reply]:
     """
     if len(calls) < 2:
         return [call.run() for call in calls]
-    running: Future[_Running] = Future()
-    with ThreadPoolExecutor(1, "kern-turn") as thread:
-        turn = _announced(calls, running)
-        replies = thread.submit(copy_context().run, asyncio.run, turn)
-        try:
-            return replies.result()
-        except BaseException:  # also what a signal handler of the host raises
-            if replies.done():
-                raise
-            loop, task = running.result()
-            with suppress(RuntimeError):  # The loop has just ended by itself.
-                loop.call_soon_threadsafe(task.cancel)
-            raise
+    with Apart(lambda: arun_turn(calls)) as turn:
+        return turn.done.result()
 
 
 async def arun_turn(calls: Sequence[Call]) -> list[Reply]:
@@ -114,13 +107,3 @@ async def arun_turn(calls: Sequence[Call]) -> list[Reply]:
             raise reply
         replies.append(reply)
     return replies
-
-
-_Running = tuple[asyncio.AbstractEventLoop, "asyncio.Task[Any]"]
-
-
-async def _announced(calls: Sequence[Call], running: Future[_Running]) -> list[Reply]:
-    task = asyncio.current_task()
-    assert task is not None
-    running.set_result((asyncio.get_running_loop(), task))
-    return await arun_turn(calls)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 Save = Callable[[int, ImagePart], str | None]
 """Keeps the image of that number and gives its path, or None where it could not."""
 
+_PLAIN = "text/plain"
 _TEXT_FORMS = (
-    "text/plain",
+    _PLAIN,
     "text/markdown",
     "application/json",
     "text/html",
@@ -52,26 +53,31 @@ def image_of(value: RichResult) -> tuple[str, str] | None:
 def text_of(value: RichResult) -> str | None:
     """Give the text form of a value that says most in the fewest characters.
 
-    Plain text, else Markdown, JSON, the text of HTML, LaTeX, SVG source. Beside an
-    image, a plain text such as `<Figure size 640x480>` says nothing more and is left
-    out. Data embedded in base64 is replaced by its length.
+    Plain text, else Markdown, JSON, the text of HTML, LaTeX, SVG source. A plain text
+    such as `<Figure size 640x480>` says nothing: any other form comes before it, and
+    beside an image it is left out. Data embedded in base64 is replaced by its length.
 
     Returns:
         The text, or None where the value has no text form.
     """
-    mime = next((mime for mime in _TEXT_FORMS if mime in value.data), None)
-    if mime is None:
-        return None
-    text = value.data[mime]
-    says_more = mime == "text/plain" and not _BARE_REPR.fullmatch(text.strip())
-    if image_of(value) is not None and not says_more:
-        return None
-    return _without_inline_data(_html_text(text) if mime == "text/html" else text)
+    forms = [mime for mime in _TEXT_FORMS if mime in value.data]
+    plain = value.data.get(_PLAIN)
+    says_nothing = plain is not None and _BARE_REPR.fullmatch(plain.strip()) is not None
+    if image_of(value) is not None:
+        forms = [] if plain is None or says_nothing else [_PLAIN]
+    elif says_nothing:
+        forms = [*forms[1:], _PLAIN]
+    texts = (_shown(mime, value.data[mime]) for mime in forms)
+    return next((text for text in texts if text), "" if forms else None)
 
 
 def can_be_shown(value: RichResult) -> bool:
     """Tell whether a value has any form that a model can be given."""
     return any(mime in value.data for mime in (*_TEXT_FORMS, *MIMES))
+
+
+def _shown(mime: str, text: str) -> str:
+    return _without_inline_data(_html_text(text) if mime == "text/html" else text)
 
 
 def _without_inline_data(text: str) -> str:

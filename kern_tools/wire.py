@@ -1,8 +1,8 @@
 """Tools, calls and answers in the words of the OpenAI API.
 
-Calls are of four kinds: in Chat Completions `function` and `custom`, the latter with
-free text; in Responses `function_call` and `custom_tool_call`. They are read by key or
-by attribute, so that dicts and the objects of any SDK version will do.
+Calls are of five kinds: in Chat Completions `function` and `custom`, the latter with
+free text; in Responses `function_call`, `custom_tool_call` and `shell_call`. They are
+read by key or by attribute, so that dicts and the objects of any SDK version will do.
 
 Source: https://platform.openai.com/docs/api-reference/chat/create and
 https://platform.openai.com/docs/api-reference/responses/create
@@ -17,7 +17,11 @@ from typing import Any, cast
 from .reply import ImagePart, member
 from .tools import Tool
 
+LOCAL_SHELL: dict[str, Any] = {"type": "shell", "environment": {"type": "local"}}
+"""The shell tool of Responses, whose commands run where the caller is."""
+
 _FREE_TEXT = "The input is the Python source itself, not JSON and without a fence."
+_ACTION = ("commands", "timeout_ms", "max_output_length")
 
 
 def chat_function(tool: Tool, *, strict: bool) -> dict[str, Any]:
@@ -57,8 +61,17 @@ def free_text_tool(tool: Tool) -> dict[str, Any]:
     Returns:
         An element of `tools=`.
     """
+    return {"type": "custom", **_free_text(tool)}
+
+
+def chat_free_text_tool(tool: Tool) -> dict[str, Any]:
+    """Define the same for Chat Completions."""
+    return {"type": "custom", "custom": _free_text(tool)}
+
+
+def _free_text(tool: Tool) -> dict[str, Any]:
     description = f"{tool.description}\n{_FREE_TEXT}"
-    head = {"type": "custom", "name": tool.name, "description": description}
+    head = {"name": tool.name, "description": description}
     return {**head, "format": {"type": "text"}}
 
 
@@ -75,9 +88,10 @@ class WireCall:
     """One call, as it was written; nothing in it is checked.
 
     Attributes:
-        kind: Its type, one of the four.
-        name: The tool's name, or whatever stands there.
-        written: Its arguments, usually JSON text; of a custom tool the free text.
+        kind: Its type, one of the five.
+        name: The tool's name, or whatever stands there; `shell` for a `shell_call`.
+        written: Its arguments, usually JSON text; of a custom tool the free text; of a
+            `shell_call` its action, as a dict.
         call_id: The id that its answer has to carry, or None.
         raw: The call itself.
         is_cut: It is the last one of a turn that the limit on tokens ended.
@@ -100,14 +114,27 @@ class WireCall:
         """Whether it came from Chat Completions."""
         return self.kind in ("function", "custom")
 
+    @property
+    def is_shell(self) -> bool:
+        """Whether it is a `shell_call`."""
+        return self.kind == "shell_call"
+
 
 @dataclass(frozen=True, slots=True)
 class WireAnswer:
-    """What a call is answered with."""
+    """What a call is answered with.
+
+    Attributes:
+        call: The call.
+        text: What the model reads.
+        images: What it sees besides.
+        contents: The `output` of a `shell_call_output`, in place of the text.
+    """
 
     call: WireCall
     text: str
     images: Sequence[ImagePart] = ()
+    contents: Sequence[dict[str, Any]] = ()
 
 
 def calls_in(turn: object) -> list[WireCall]:
@@ -115,7 +142,8 @@ def calls_in(turn: object) -> list[WireCall]:
 
     Args:
         turn: A chat completion or its message, a response, or a list of calls;
-            whatever else stands in a response or a list is passed over.
+            whatever else stands in a response or a list is passed over, and so is a
+            call whose output is there already, as where the server ran it.
 
     Returns:
         The calls, in order.
@@ -123,7 +151,10 @@ def calls_in(turn: object) -> list[WireCall]:
     Raises:
         TypeError: `turn` is something else, such as a stream not read yet.
     """
-    calls = [call for raw in _items_in(turn) if (call := _read(raw)) is not None]
+    items = list(_items_in(turn))
+    answered = [member(item, "call_id") for item in items if _is_output(item)]
+    read = (call for item in items if (call := _read(item)) is not None)
+    calls = [call for call in read if call.call_id not in answered]
     if calls and _is_cut(turn):
         calls[-1] = replace(calls[-1], is_cut=True)
     return calls
@@ -170,8 +201,14 @@ def _is_cut(turn: object) -> bool:
     return finish == "length" or member(turn, "status") == "incomplete"
 
 
+def _is_output(item: object) -> bool:
+    return str(member(item, "type")).endswith("_call_output")
+
+
 def _read(raw: object) -> WireCall | None:
     kind = member(raw, "type") or ("function" if member(raw, "function") else None)
+    if kind == "shell_call":
+        return _read_shell(raw)
     if kind in ("function", "custom"):
         body, call_id = member(raw, kind), member(raw, "id")
     elif kind in ("function_call", "custom_tool_call"):
@@ -181,6 +218,16 @@ def _read(raw: object) -> WireCall | None:
     written = member(body, "input" if kind.startswith("custom") else "arguments")
     answerable = call_id if isinstance(call_id, str) else None
     return WireCall(kind, member(body, "name"), written, answerable, raw)
+
+
+def _read_shell(raw: object) -> WireCall | None:
+    if member(member(raw, "environment"), "type") == "container_reference":
+        return None  # The server runs it, in a container of its own.
+    action, call_id = member(raw, "action"), member(raw, "call_id")
+    given = {name: member(action, name) for name in _ACTION}
+    written = {name: value for name, value in given.items() if value is not None}
+    answerable = call_id if isinstance(call_id, str) else None
+    return WireCall("shell_call", "shell", written, answerable, raw)
 
 
 def _message(answer: WireAnswer) -> dict[str, Any]:
@@ -198,6 +245,22 @@ def _shown(answer: WireAnswer) -> list[dict[str, Any]]:
 
 
 def _output(answer: WireAnswer) -> dict[str, Any]:
+    call = answer.call
+    item: dict[str, Any] = {"type": f"{call.kind}_output", "call_id": call.call_id}
+    item["output"] = _content(answer)
+    length = call.written.get("max_output_length") if call.is_shell else None
+    if isinstance(length, int):
+        item["max_output_length"] = length
+    # A program of the model's that made the call reads the answer by its caller.
+    caller = member(call.raw, "caller")
+    if member(caller, "type") == "program":
+        item["caller"] = {"type": "program", "caller_id": member(caller, "caller_id")}
+    return item
+
+
+def _content(answer: WireAnswer) -> Any:
+    if answer.call.is_shell:
+        return list(answer.contents)
     output: Any = answer.text
     if answer.images:
         output = [{"type": "input_text", "text": answer.text}]
@@ -205,5 +268,4 @@ def _output(answer: WireAnswer) -> dict[str, Any]:
             {"type": "input_image", "image_url": image.data_url, "detail": "auto"}
             for image in answer.images
         ]
-    kind = f"{answer.call.kind}_output"
-    return {"type": kind, "call_id": answer.call.call_id, "output": output}
+    return output

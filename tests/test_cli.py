@@ -98,12 +98,12 @@ def report(**known: Any) -> HostReport:
     return HostReport(**{**well, **known})
 
 
-def on_a_terminal(*words: str) -> str:
-    """Run the program on a terminal of its own and return what it showed."""
+def on_a_terminal(*words: str, program: str | Path = PROGRAM) -> str:
+    """Run a program on a terminal of its own and return what it showed."""
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as shown:
         child = subprocess.Popen(
-            [PROGRAM, *words],
+            [program, *words],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -322,7 +322,7 @@ def test_run_prints_what_a_model_reads() -> None:
     """The verdict, then the fenced output, and no more."""
     done = run("print(6 * 7)")
     assert done.exit_code == 0
-    assert re.fullmatch(r"ok, exit 0, [\d,]+ ms\nstdout:\n```\n42\n```\n", done.stdout)
+    assert done.stdout == "ok\nstdout:\n```\n42\n```\n"
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_prompt_and_results_say_whether_limits_bind(mode: str) -> None:
     with Sandbox(mode=mode) as sandbox:
         assert sandbox.describe().limits_enforced == enforced
         assert sandbox.run_code("1").limits_enforced == enforced
-        assert ("does not enforce" in sandbox.system_prompt()) == (enforced is False)
+        assert ("enforces no limit" in sandbox.system_prompt()) == (enforced is False)
 
 
 def test_options_that_are_no_options_are_refused_at_once() -> None:

@@ -458,6 +458,6 @@ def test_a_pool_is_described_without_a_sandbox() -> None:
         facts = pool.describe()
         assert len(pool) == 0
         assert facts.memory_mb == 256
-        assert "Variables, imports and files" in pool.system_prompt()
+        assert "variables and imports, scratch files" in pool.system_prompt()
         told: Callable[[], SandboxFacts] = pool.get("t1").describe
         assert facts == told()

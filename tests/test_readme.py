@@ -25,6 +25,7 @@ def _model(opened: ExitStack) -> BaseChatModel:
     script: list[Step] = [
         ScriptedCall("run_code", {"code": "import pandas\n1/0"}),
         "nothing",
+        *[ScriptedCall("run_code", {"code": "1/0"})] * 3,
         ScriptedCall("list_files", {}),
         "no file",
     ]
@@ -34,7 +35,7 @@ def _model(opened: ExitStack) -> BaseChatModel:
 
 def _client(opened: ExitStack) -> OpenAI:
     call = ScriptedCall("run_code", {"code": "print(6 * 7)"})
-    script: list[Step] = [call, "nothing"]
+    script: list[Step] = [call, "nothing"] * 3
     server = opened.enter_context(ScriptedServer(script))
     return opened.enter_context(OpenAI(base_url=server.url, api_key="k"))
 
@@ -74,5 +75,8 @@ def test_every_python_block_runs(
     printed = capsys.readouterr().out
     assert "the code's own error" in printed
     assert "while it runs" in printed
+    assert "done nothing" in printed
+    assert "repeated" in printed
+    assert "weather.csv" in (tmp_path / "run.html").read_text()
     assert (tmp_path / "report.tar.gz").is_file()
     assert (tmp_path / "results" / "report.txt").read_text() == "42"

@@ -114,7 +114,7 @@ PIECES = st.sampled_from(
     [
         *("```", "````", "~~~", "`" * 12, "~" * 12, "```python"),
         *("\n", "\r", "\r\n", " ", "a", "b", "\t", "漢", "👨\u200d👩"),
-        *("ok, exit 0, 1 ms\n", "fault: oom.\n", "stderr:\n", "stdout:\n", "value:\n"),
+        *("ok\n", "fault: oom.\n", "stderr:\n", "stdout:\n", "value:\n"),
         *("no output\n", "[3 characters left out]\n", "next: stop\n", "files: x\n"),
         *("\x1b[31m", "\x1b]", "\x00", "\u202e", "\ud800", "image 1: image/png 1x1\n"),
     ]
@@ -133,7 +133,7 @@ def test_what_was_written_reads_back_exactly(
         stdout=stdout, code_stderr=stderr, results=[plain(value)], exit_code=code
     )
     read = read_back(text_of(result))
-    assert read.verdict == ("ok, exit 0, 0 ms" if code == 0 else f"exit {code}, 0 ms")
+    assert read.verdict == ("ok" if code == 0 else f"exit {code}")
     expected = {"stderr": stderr, "stdout": stdout, "value": value}
     shown = {name: with_newline(escape(text)) for name, text in expected.items()}
     assert read.fenced == {name: [text] for name, text in shown.items() if text}
@@ -149,7 +149,7 @@ def test_the_budget_holds_and_what_is_cut_is_head_and_tail(
     text = text_of(result, Budget(text_chars=most))
     assert 1 <= len(text) <= most
     read = read_back(text)
-    assert read.verdict == "ok, exit 0, 0 ms"
+    assert read.verdict == "ok"
     written = {"stderr": stderr, "stdout": stdout, "value": value}
     for name, pieces in read.fenced.items():
         whole = with_newline(escape(written[name]))
@@ -206,9 +206,11 @@ def ended_by_itself() -> Iterator[tuple[str, ExecutionResult]]:
     yield "crash_kernel", ExecutionResult.model_validate(kernel)
     no_stdin = TRACEBACK.rsplit("Zero")[0] + "EOFError: EOF when reading a line\n"
     yield "no_stdin", ExecutionResult(exit_code=1, code_stderr=no_stdin)
+    no_module = TRACEBACK.rsplit("Zero")[0] + "ModuleNotFoundError: No module named 'x'"
+    yield "no_module", ExecutionResult(exit_code=1, code_stderr=no_module)
     yield "value", ExecutionResult(results=[plain("[1, 2]")])
     yield "values", ExecutionResult(results=[plain("1"), figure(), plain("2")])
-    yield "fences", ExecutionResult(stdout="```\nok, exit 0, 1 ms\n```\n")
+    yield "fences", ExecutionResult(stdout="```\nok\n```\n")
     yield "lossy", ExecutionResult(stdout="ok\ufffd\n", lossy=True, state_new=True)
     files = [
         FileInfo(path="plots/a.png", size=12345),
@@ -411,8 +413,21 @@ def test_a_call_with_a_limit_of_its_own_is_advised_by_it() -> None:
         words(render(stopped, facts=FACTS, budget=Budget(), timeout_s=limit_s))
         for limit_s in (30, 5)
     )
-    assert "raise timeout_s" not in at_most
-    assert "raise timeout_s, up to 30 s" in lower
+    assert "raise `timeout_s`" not in at_most
+    assert "raise `timeout_s`, up to 30 s" in lower
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "first"),
+    [
+        (2_499, "ok"),
+        (2_500, "ok, took 2.5 s of 5 s"),
+        (4_960, "ok, took 5 s of 5 s"),
+    ],
+)
+def test_a_call_that_came_near_its_limit_says_so(duration_ms: int, first: str) -> None:
+    """The next one may be larger; a quick one has no time to tell of."""
+    assert text_of(ExecutionResult(duration_ms=duration_ms)).split("\n")[0] == first
 
 
 def test_a_call_that_went_well_needs_no_template() -> None:

@@ -22,45 +22,58 @@ from kern_tools import __version__
 ROOT = Path(__file__).parent.parent
 # What each adapter may import, besides pydantic: its framework, whose core is first.
 FRAMEWORKS = {
+    "deepagents": ("deepagents", "langchain_core"),
     "langchain": ("langchain_core", "langchain", "langgraph"),
-    "llama_index": ("llama_index",),
+    "llama_index": ("llama_index", "workflows"),
+    "mcp": ("mcp", "mcp_types", "anyio"),
     "openai": ("openai",),
+    "openai_agents": ("agents",),
 }
 
 # The levels of the core, lowest first: each imports itself and lower ones.
 LEVELS = {
-    "words": "escaping extras faults fences globs names quantities refusals toolsets",
+    "words": "ansi escaping extras faults fences globs names quantities refusals"
+    " toolsets",
     "options": "config mounts option_table options scratch",
-    "results": "events picture reply result",
+    "results": "artifact_schema events markup picture reply result",
     "folders": "cache descriptors ownership removal",
-    "images": "binary elf host host_image host_python image image_store package_image"
-    " packages rootfs",
+    "images": "binary elf host host_image host_python image image_store inventory"
+    " package_image packages rootfs",
     "files": "archive contents export listing locations origin snapshot spilling"
     " staging tracking walking watching workspace workspace_cap writing",
-    "boxes": "backlog box call capture conduct deps dispatch driver driver_modes"
-    " driver_search driver_values engine frames fresh imports installer_settings languages"
-    " launch opened outcome processes prune service session setup streaming streams"
-    " supervisor turns verdict waiting",
-    "reading": "edits excerpt facts nearest pages prompting rendering values",
+    "boxes": "accounts backlog box call capture conduct deps dispatch driver"
+    " driver_modes driver_search driver_values engine frames fresh imports"
+    " installer_settings languages launch opened outcome processes prune service"
+    " session setup streaming streams supervisor turns verdict waiting",
+    "reading": "edits excerpt facts hints nearest pages prompting rendering values",
     "sandboxes": "sandbox",
     "pools": "conversations keeping lease pool seats turnover",
-    "tools": "arguments code_tools codetext edit_tool file_tools filespec jsontext"
-    " properties runspec schema search search_tools source tools toolspec turn wire",
-    "testing": "sandbox_contract scripted scripted_wire testing",
-    "screens": "cli demo doctor flags frameworks image_commands prune_command running"
-    " screen",
+    "tools": "apart arguments code_tools codetext edit_tool file_tools filespec jsontext"
+    " ledger loop_calls loop_events loop_result once other_tools policy properties"
+    " retold runspec schema search search_tools shell_output shell_tool source stop"
+    " tools toolspec turn watch wire wire_definitions wire_history",
+    "displays": "notebook run_record run_view terminal transcript transcript_page",
+    "testing": "sandbox_contract scripted scripted_app scripted_wire stand_in testing",
+    "screens": "cli demo doctor flags frameworks image_commands mcp_command opening"
+    " prompt_command prune_command running screen tool_forms",
 }
 LEVEL = {name: n for n, names in enumerate(LEVELS.values()) for name in names.split()}
 
 # Where each dependency may be imported, besides pydantic; the demo shows frameworks.
 ONLY_IN = {
     "fsspec": {"locations"},
-    "jinja2": {"prompting"},
+    "jinja2": {"prompting", "transcript_page"},
+    "llama_index": {"stand_in"},
+    "llmock": {"scripted", "scripted_app"},
     "openai": {"frameworks"},
     "packaging": {"packages"},
     "pytest": set(LEVELS["testing"].split()),
-    "rich": {"screen"},
-    "typer": {"cli", "flags", "image_commands", "prune_command", "running"},
+    "rich": {"screen", "terminal"},
+    "starlette": {"scripted_app"},
+    "typer": {
+        *("cli", "flags", "image_commands", "mcp_command", "prompt_command"),
+        *("prune_command", "running"),
+    },
 }
 
 CORE = {p.stem: p for p in sorted((ROOT / "kern_tools").glob("[!_]*.py"))}

@@ -133,6 +133,9 @@ def test_a_jpeg_without_a_frame_is_no_image(tail: bytes) -> None:
 
 FORMS = {
     "plain": ({"text/html": "<b>x</b>", "text/plain": "x y"}, "x y"),
+    "bare": ({"text/html": "<b>x</b>", "text/plain": "<T object at 0x1>"}, "x"),
+    "bare, alone": ({"text/plain": "<T object at 0x1>"}, "<T object at 0x1>"),
+    "bare, html of nothing": ({"text/html": "<p>", "text/plain": "<T 1>"}, "<T 1>"),
     "markdown": ({"text/html": "<b>x</b>", "text/markdown": "**x**"}, "**x**"),
     "json": ({"text/html": "<b>x</b>", "application/json": "[1]"}, "[1]"),
     "html": (

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, SkipValidation
 
 from kern_tools.events import OnOutput
 from kern_tools.extras import missing
+from kern_tools.jsontext import is_object
 from kern_tools.reply import Reply, member, result_of_artifact
 from kern_tools.result import ExecutionResult
 from kern_tools.sandbox import Sandbox
 from kern_tools.source import Pool, Source
 from kern_tools.tools import Tool, tools_of
+from kern_tools.watch import FaultWatch
 
 try:
     from langchain_core.messages import ToolMessage
@@ -26,7 +30,13 @@ except ImportError as error:
 
 _KEY = "config={'configurable': {'thread_id': ...}}"
 
-__all__ = ["KernTool", "KernToolkit", "as_tools", "result_of"]
+WATCH: ContextVar[FaultWatch | None] = ContextVar("kern_watch", default=None)
+"""What makes the calls of our tools within a policy; set around one call."""
+
+UNREADABLE = "unreadable"
+"""The only key of arguments that came as text no JSON; see `CallRepair`."""
+
+__all__ = ["UNREADABLE", "WATCH", "KernTool", "KernToolkit", "as_tools", "result_of"]
 
 
 def as_tools(
@@ -36,6 +46,7 @@ def as_tools(
     strict: bool = True,
     images: Literal["parts", "none"] = "parts",
     tenant: Callable[[RunnableConfig], Any] | None = None,
+    idempotent: bool = False,
 ) -> list[BaseTool]:
     """Offer tools of `sandbox` to a LangChain agent.
 
@@ -46,6 +57,9 @@ def as_tools(
         strict: Schemas for strict mode: all properties required, absent is null.
         images: `parts` sends images as content blocks, `none` leaves them out.
         tenant: With a pool, given the config, tells whose the conversation is.
+        idempotent: A call that is made again under its id, as by a graph that resumes,
+            is given its first reply and does not run again. Remembered are the last
+            256 calls of each open sandbox, in this process.
 
     Returns:
         One tool per name, each with native sync and async.
@@ -53,7 +67,7 @@ def as_tools(
     source = Source(sandbox, tenant=tenant, key=_KEY)
     return [
         KernTool(tool, strict=strict, images=images == "parts")
-        for tool in tools_of(source, tools)
+        for tool in tools_of(source, tools, idempotent=idempotent)
     ]
 
 
@@ -79,6 +93,7 @@ class KernToolkit(BaseToolkit):
     strict: bool = True
     images: Literal["parts", "none"] = "parts"
     tenant: Callable[[RunnableConfig], Any] | None = None
+    idempotent: bool = False
 
     def get_tools(self) -> list[BaseTool]:
         """Return the tools."""
@@ -88,6 +103,7 @@ class KernToolkit(BaseToolkit):
             strict=self.strict,
             images=self.images,
             tenant=self.tenant,
+            idempotent=self.idempotent,
         )
 
 
@@ -125,13 +141,15 @@ class KernTool(BaseTool):
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         # The framework would validate here and raise; whatever the model wrote
         # goes to the tool as it is, and the tool answers.
-        return (tool_input, tool_call_id), {}
+        return (_written(tool_input), tool_call_id), {}
 
     # The framework gives `config` to a parameter of exactly that type.
     def _run(
         self, arguments: object, call_id: str | None, config: RunnableConfig
     ) -> tuple[Any, Any]:
-        reply = self._tool.call(
+        watch = WATCH.get()
+        call = partial(watch.call, self._tool) if watch else self._tool.call
+        reply = call(
             arguments,
             call_id=call_id,
             conversation=_thread(config),
@@ -143,7 +161,9 @@ class KernTool(BaseTool):
     async def _arun(
         self, arguments: object, call_id: str | None, config: RunnableConfig
     ) -> tuple[Any, Any]:
-        reply = await self._tool.acall(
+        watch = WATCH.get()
+        call = partial(watch.acall, self._tool) if watch else self._tool.acall
+        reply = await call(
             arguments,
             call_id=call_id,
             conversation=_thread(config),
@@ -171,6 +191,13 @@ class KernTool(BaseTool):
             tool_call_id=call_id,
         )
         return message, reply.artifact
+
+
+def _written(arguments: object) -> object:
+    """Give what the model wrote, also where it was no JSON."""
+    if not is_object(arguments) or arguments.keys() != {UNREADABLE}:
+        return arguments
+    return arguments[UNREADABLE]
 
 
 def _thread(config: RunnableConfig) -> object:

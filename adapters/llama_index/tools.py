@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, cast
 from uuid import uuid4
 
-from kern_tools.events import OnOutput, OutputEvent
+from kern_tools.adapters.llama_index.call_ids import CallIdOf, step_call_id
+from kern_tools.adapters.llama_index.signals import (
+    KernOutput,
+    fault_event,
+    listener,
+    result_of,
+    stop_event,
+    tell,
+)
+from kern_tools.adapters.llama_index.watches import Watches
 from kern_tools.extras import missing
-from kern_tools.reply import Reply, member, result_of_artifact
-from kern_tools.result import ExecutionResult
+from kern_tools.policy import FaultPolicy
+from kern_tools.reply import Reply
 from kern_tools.sandbox import Sandbox
 from kern_tools.source import Pool, Source
 from kern_tools.tools import Tool, tools_of
+from kern_tools.watch import FaultWatch
 
 try:
     from llama_index.core.async_utils import (
@@ -26,7 +35,7 @@ try:
     from llama_index.core.base.llms.types import ContentBlock, ImageBlock, TextBlock
     from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
     from llama_index.core.tools.tool_spec.base import BaseToolSpec
-    from llama_index.core.workflow import Context, Event
+    from llama_index.core.workflow import Context
 except ImportError as error:
     missing("llama-index", error)
 
@@ -51,6 +60,8 @@ def as_tools(
     strict: bool = True,
     images: Literal["parts", "none"] = "parts",
     tenant: Callable[[Any], Any] | None = None,
+    policy: FaultPolicy | None = None,
+    idempotent: bool = False,
 ) -> list[FunctionTool]:
     """Offer tools of `sandbox` to a LlamaIndex agent.
 
@@ -62,30 +73,32 @@ def as_tools(
         strict: Schemas for strict mode: all properties required, absent is null.
         images: `parts` sends images as `ImageBlock`s, `none` leaves them out.
         tenant: With a pool, given the `Context`, tells whose it is; may be async.
+        policy: Bounds for the calls of each run; `KernFunctionAgent` ends where it says
+            so. A call without a `Context` belongs to no run, so that it is made again
+            where nothing ran, and counts for nothing.
+        idempotent: A call that an agent makes again under its id, as a run does that
+            goes on from a stored `Context`, is given its first reply and does not run
+            again. Remembered are the last 256 calls of each open sandbox, in this
+            process.
 
     Returns:
         One tool per name, each with native sync and async.
+
+    Raises:
+        ConfigError: This release of the framework does not tell which call it makes.
     """
     source = Source(sandbox, tenant=tenant, key=_KEY)
+    watches = None if policy is None else Watches(policy)
     return [
-        KernFunctionTool(tool, strict=strict, images=images == "parts")
-        for tool in tools_of(source, tools)
+        KernFunctionTool(
+            tool,
+            strict=strict,
+            images=images == "parts",
+            watches=watches,
+            call_id=step_call_id() if idempotent else None,
+        )
+        for tool in tools_of(source, tools, idempotent=idempotent)
     ]
-
-
-def result_of(output: object) -> ExecutionResult | None:
-    """Read the run behind a tool's output.
-
-    Args:
-        output: A `ToolOutput`, a `ToolCallResult`, either one as a dict, the raw
-            output itself, or any other object.
-
-    Returns:
-        The result, also after a serializer; None where there was no run.
-    """
-    for name in ("tool_output", "raw_output"):
-        output = member(output, name, output)
-    return result_of_artifact(output)
 
 
 class KernToolSpec(BaseToolSpec):
@@ -99,9 +112,17 @@ class KernToolSpec(BaseToolSpec):
         strict: bool = True,
         images: Literal["parts", "none"] = "parts",
         tenant: Callable[[Any], Any] | None = None,
+        policy: FaultPolicy | None = None,
+        idempotent: bool = False,
     ) -> None:
         self._tools = as_tools(
-            sandbox, tools, strict=strict, images=images, tenant=tenant
+            sandbox,
+            tools,
+            strict=strict,
+            images=images,
+            tenant=tenant,
+            policy=policy,
+            idempotent=idempotent,
         )
         self.spec_functions = [tool.metadata.get_name() for tool in self._tools]
 
@@ -125,27 +146,24 @@ class _Metadata(ToolMetadata):
         return copy.deepcopy(self.parameters)
 
 
-class KernOutput(Event):
-    """A piece of output in an agent's event stream; fields as in `OutputEvent`.
-
-    `call_id` is the one in the result: LlamaIndex does not tell a tool its own.
-    """
-
-    call_id: str
-    stream: Literal["stdout", "stderr"]
-    text: str
-    dropped_bytes: int = 0
-
-
 class KernFunctionTool(FunctionTool):
     """One tool of a sandbox; made by `as_tools`.
 
     `blocks` hold the text and the images, `raw_output` the result as plain JSON;
     `is_error` is set on a fault and on arguments that cannot be used. An agent's run
-    streams what the code writes as `KernOutput` events, while it runs.
+    streams what the code writes as `KernOutput` events, while it runs, a `KernFault`
+    for each fault, and a `KernStop` where a policy ends the loop.
     """
 
-    def __init__(self, tool: Tool, *, strict: bool, images: bool) -> None:
+    def __init__(
+        self,
+        tool: Tool,
+        *,
+        strict: bool,
+        images: bool,
+        watches: Watches | None = None,
+        call_id: CallIdOf | None = None,
+    ) -> None:
         def run(**arguments: object) -> str:
             return tool.call(arguments).text
 
@@ -154,6 +172,10 @@ class KernFunctionTool(FunctionTool):
 
         self._tool = tool
         self._images = images
+        self._call_id = call_id
+        self.called_as = tool.name
+        """The name an agent calls it by; another one where a function wraps it."""
+        self.watches = watches
         metadata = _Metadata(
             name=tool.name,
             description=tool.description,
@@ -162,7 +184,8 @@ class KernFunctionTool(FunctionTool):
         )
         super().__init__(fn=run, async_fn=arun, metadata=metadata)
         # Agents then pass the `Context`, over whatever a model wrote by that name.
-        self.requires_context = tool.source.is_pool or tool.spec.streams
+        wants = (tool.source.is_pool, tool.spec.streams, watches is not None)
+        self.requires_context = any(wants)
         self.ctx_param_name = "ctx" if self.requires_context else None
 
     # `self` is positional only: a model may well write an argument of that name.
@@ -174,8 +197,11 @@ class KernFunctionTool(FunctionTool):
         """Run one call; arguments as the model wrote them."""
         context = self._context(kwargs)
         keyed = context if self._tool.source.is_pool else None
-        reply = self._tool.call(
+        watch = self._watch(context)
+        call = self._tool.call if watch is None else partial(watch.call, self._tool)
+        reply = call(
             self._named(args, kwargs),
+            call_id=self._id(),
             conversation=asyncio_run(_conversation(keyed)) if keyed else None,
             offered=context,
         )
@@ -185,13 +211,25 @@ class KernFunctionTool(FunctionTool):
         """Run one call; cancelling it ends the box."""
         context = self._context(kwargs)
         keyed = context if self._tool.source.is_pool else None
-        reply = await self._tool.acall(
+        watch = self._watch(context)
+        call = self._tool.acall if watch is None else partial(watch.acall, self._tool)
+        was_stopped = watch is not None and watch.stopped is not None
+        reply = await call(
             self._named(args, kwargs),
+            call_id=self._id(),
             conversation=await _conversation(keyed) if keyed else None,
             offered=context,
-            on_output=None if context is None else _listener(context),
+            on_output=None if context is None else listener(context),
         )
+        if context is not None:
+            _tell_all(context, reply, None if was_stopped else watch)
         return self._output(reply, args, kwargs)
+
+    def _id(self) -> str | None:
+        return None if self._call_id is None else self._call_id(self.called_as)
+
+    def _watch(self, context: Context[Any] | None) -> FaultWatch | None:
+        return None if self.watches is None else self.watches.of(context)
 
     def _context(self, kwargs: dict[str, Any]) -> Context[Any] | None:
         """Take the context out of what goes to the tool and into `raw_input`."""
@@ -240,12 +278,10 @@ async def _conversation(context: Context[Any]) -> str | None:
     return known
 
 
-def _listener(context: Context[Any]) -> OnOutput:
-    """Write to the event stream of the run whose step called the tool, if one did."""
-    loop = asyncio.get_running_loop()
-
-    def write(event: OutputEvent) -> None:
-        with suppress(Exception):  # the context is not a running step's: no stream
-            context.write_event_to_stream(KernOutput(**asdict(event)))
-
-    return lambda event: loop.call_soon_threadsafe(write, event)
+def _tell_all(context: Context[Any], reply: Reply, watch: FaultWatch | None) -> None:
+    """Stream what a call came to, and the end that it brought."""
+    fault = fault_event(reply)
+    if fault is not None:
+        tell(context, fault)
+    if watch is not None and watch.stopped is not None:
+        tell(context, stop_event(watch.stopped))

@@ -10,16 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kern_tools.adapters.openai.offered import Offered, call_of, wire_answer
 from kern_tools.events import OnOutput
+from kern_tools.once import once
 from kern_tools.reply import Reply
 from kern_tools.sandbox import Sandbox
+from kern_tools.shell_tool import SHELL
 from kern_tools.source import Pool, Source
-from kern_tools.tools import TOOL_ALIASES, Tool, tools_of
+from kern_tools.tools import Tool, tools_of
 from kern_tools.turn import Call, arun_turn, run_turn
 from kern_tools.wire import (
-    WireAnswer,
+    LOCAL_SHELL,
     WireCall,
     calls_in,
+    chat_free_text_tool,
     chat_function,
     free_text_tool,
     items_for,
@@ -36,6 +40,7 @@ def as_tools(
     strict: bool = True,
     images: Literal["parts", "none"] = "parts",
     tenant: Callable[[Any], Any] | None = None,
+    idempotent: bool = False,
 ) -> OpenAITools:
     """Offer tools of `sandbox` to a model behind the OpenAI API.
 
@@ -46,12 +51,19 @@ def as_tools(
         strict: Ask for strict mode; False for servers that do not have it.
         images: `parts` sends images to the model, `none` leaves them out.
         tenant: With a pool, given the conversation, tells whose it is.
+        idempotent: A call that is made again under its id, as by a program that
+            resumes, is given its first reply and does not run again. Remembered are the
+            last 256 calls of each open sandbox, in this process.
 
     Returns:
         The lists to pass as `tools=`, and `answer` for what comes back.
     """
-    source = Source(sandbox, tenant=tenant, key="answer(..., conversation=...)")
-    return OpenAITools(tuple(tools_of(source, tools)), strict, images == "parts")
+    source = Source(
+        sandbox, tenant=tenant, key="conversation=... of answer() or run_loop()"
+    )
+    offered = tuple(tools_of(source, tools, idempotent=idempotent))
+    shell = Tool(once(SHELL) if idempotent else SHELL, source)
+    return OpenAITools(offered, strict, images == "parts", shell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,7 @@ class OpenAITools:
     tools: tuple[Tool, ...]
     strict: bool
     images: bool
+    shell_tool: Tool
 
     @property
     def chat(self) -> list[Any]:
@@ -103,6 +116,19 @@ class OpenAITools:
             free_text_tool(tool) if tool.name == "run_code" else function
             for tool, function in zip(self.tools, self.responses, strict=True)
         ]
+
+    @property
+    def chat_custom(self) -> list[Any]:
+        """The same for `chat.completions.create(tools=...)`."""
+        return [
+            chat_free_text_tool(tool) if tool.name == "run_code" else function
+            for tool, function in zip(self.tools, self.chat, strict=True)
+        ]
+
+    @property
+    def shell(self) -> list[Any]:
+        """For `responses.create(tools=...)`: the API's own shell tool, and no other."""
+        return [dict(LOCAL_SHELL)]
 
     def answer(
         self,
@@ -146,13 +172,13 @@ class OpenAITools:
     def _sorted(
         self, turn: object, conversation: object, on_output: OnOutput | None
     ) -> tuple[list[tuple[WireCall, Call]], list[Any]]:
-        tools = {tool.name: tool for tool in self.tools}
+        offered = Offered(self.tools, self.shell_tool)
         ours: list[tuple[WireCall, Call]] = []
         unanswered: list[Any] = []
         seen: list[tuple[Any, ...]] = []
         for wire in calls_in(turn):
-            tool = tools.get(TOOL_ALIASES.get(str(wire.name), str(wire.name)))
-            if tool is None or wire.call_id is None:
+            tool = offered.tool(wire)
+            if not isinstance(tool, Tool) or wire.call_id is None:
                 unanswered.append(wire.raw)
                 continue
             # A call sent twice under one id runs once; another call under it runs.
@@ -160,10 +186,7 @@ class OpenAITools:
             if wire.call_id and sent in seen:
                 continue
             seen.append(sent)
-            code = wire.is_free_text and tool.name == "run_code"
-            written = {"code": wire.written} if code else wire.written
-            cut = code and wire.is_cut
-            call = Call(tool, written, wire.call_id, cut, on_output, conversation)
+            call = call_of(wire, tool, conversation=conversation, on_output=on_output)
             ours.append((wire, call))
         return ours, unanswered
 
@@ -173,8 +196,8 @@ class OpenAITools:
         replies: list[Reply],
         unanswered: list[Any],
     ) -> Answers:
+        pairs = zip(ours, replies, strict=True)
         answered = [
-            WireAnswer(wire, reply.text, reply.images if self.images else ())
-            for (wire, _), reply in zip(ours, replies, strict=True)
+            wire_answer(wire, reply, images=self.images) for (wire, _), reply in pairs
         ]
         return Answers(items_for(answered), tuple(replies), unanswered)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from kern_tools import Sandbox
@@ -38,8 +39,9 @@ open('late', 'w').close()
 class Gate:
     """A named pipe in the workspace that `WAITS` holds open while it runs."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._path = sandbox.workspace.root / "gate"
+    def __init__(self, sandbox: Sandbox | Path) -> None:
+        folder = sandbox if isinstance(sandbox, Path) else sandbox.workspace.root
+        self._path = folder / "gate"
         self._descriptor = -1
         os.mkfifo(self._path)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kern_tools import Sandbox, SandboxPool
+from tests.standstill import Standstill
 
 from .cells import Gate
 
@@ -44,3 +46,19 @@ def pool() -> Iterator[SandboxPool]:
     """A pool in which two conversations have room at once."""
     with SandboxPool(max_sandboxes=2, prewarm=0, timeout_s=20) as pool:
         yield pool
+
+
+@pytest.fixture
+def standstill(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Standstill:
+    """A way to hold up the boxes of one test."""
+    return Standstill(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Iterator[Sandbox]:
+    """A sandbox whose host has lost a folder that it mounts."""
+    gone = tmp_path / "data"
+    gone.mkdir()
+    with Sandbox(mounts={str(gone): "/data"}, prewarm=0) as sandbox:
+        gone.rmdir()
+        yield sandbox

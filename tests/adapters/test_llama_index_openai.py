@@ -18,6 +18,7 @@ from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
 from kern_tools.tools import tools_of
 
 from .cells import CHARTS
+from .loops import serving
 
 models = pytest.importorskip(
     "llama_index.llms.openai",
@@ -72,3 +73,32 @@ def test_a_strict_model_is_sent_our_schema(sandbox: Sandbox) -> None:
     (ours,) = tools_of(sandbox, "code")
     assert tool["function"]["parameters"] == ours.schema()
     assert tool["function"]["strict"] is True
+
+
+@pytest.mark.parametrize("kind", ["OpenAI", "OpenAIResponses"])
+async def test_arguments_that_are_no_json_are_answered(
+    sandbox: Sandbox, kind: str
+) -> None:
+    """The framework takes them for none at all; the model is told what to send.
+
+    Source: https://github.com/langchain-ai/langchain/issues/9130
+    """
+    with serving(ScriptedCall("run_code", "print(1)"), "done") as server:
+        agent = FunctionAgent(tools=list(as_tools(sandbox)), llm=llm(kind, server))
+        last: Any = await agent.run(user_msg="go")  # pyright: ignore[reportDeprecated]
+    (call,) = last.tool_calls
+    assert call.tool_output.raw_output["error"] == "bad_arguments"
+    assert str(last) == "done"
+
+
+async def test_a_chat_model_is_sent_text_alone(sandbox: Sandbox) -> None:
+    """The framework leaves images out of tool messages there: no bad request.
+
+    Source: https://github.com/OpenHands/OpenHands/issues/7700
+    """
+    with serving(ScriptedCall("run_code", {"code": CHARTS}), "done") as server:
+        agent = FunctionAgent(tools=list(as_tools(sandbox)), llm=llm("OpenAI", server))
+        await agent.run(user_msg="go")  # pyright: ignore[reportDeprecated]
+    *_, answer = server.requests[1].body["messages"]
+    assert (answer["role"], type(answer["content"])) == ("tool", str)
+    assert "image 2: image/png" in answer["content"]

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from .analysis import CELLS, imports_ahead, trace, tracking
+from .async_frameworks import async_adapters
 from .burst import burst
 from .cold import cold_call
 from .conversations import conversations
@@ -42,6 +43,7 @@ WORKLOADS: dict[str, Callable[[], AbstractContextManager[Workload]]] = {
     "cancel": cancel,
     "close": close,
     "adapters": adapters,
+    "async": async_adapters,
     "output": flood,
     "import": imports,
     "image": image_present,

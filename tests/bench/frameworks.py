@@ -31,14 +31,14 @@ from kern_tools.tools import TOOLS, Tool, tools_of
 
 from .harness import Contestant, Figure, Round, Workload
 
-_ARGUMENTS = {"code": "print(1)", "language": "python", "timeout_s": 5.0}
-_WRITTEN = json.dumps(_ARGUMENTS)
+ARGUMENTS = {"code": "print(1)", "language": "python", "timeout_s": 5.0}
+_WRITTEN = json.dumps(ARGUMENTS)
 _ID = "call_1"
 _LANGCHAIN: Any = {
     "type": "tool_call",
     "id": _ID,
     "name": "run_code",
-    "args": _ARGUMENTS,
+    "args": ARGUMENTS,
 }
 _OPENAI: dict[str, Any] = {
     "role": "assistant",
@@ -63,7 +63,7 @@ def no_op(
 def prepared(sandbox: Sandbox) -> Tool:
     """Make a `run_code` that answers every call with the reply of one real run."""
     (real,) = tools_of(sandbox, "run_code")
-    reply = real.call(_ARGUMENTS)
+    reply = real.call(ARGUMENTS)
     assert reply.result is not None
     assert reply.result.stdout == "1\n", reply.text
 
@@ -93,7 +93,7 @@ def adapters() -> Generator[Workload]:
     with Sandbox(prewarm=0) as sandbox:
         tool = prepared(sandbox)
         contestants = {
-            "core, dict": lambda: tool.call(_ARGUMENTS, call_id=_ID),
+            "core, dict": lambda: tool.call(ARGUMENTS, call_id=_ID),
             "core, JSON": lambda: tool.call(_WRITTEN, call_id=_ID),
             **_langchain(tool),
             **_llama_index(tool),
@@ -104,30 +104,34 @@ def adapters() -> Generator[Workload]:
             about="A call of our tool through the framework, less the same call of the"
             " core, less a no-op tool through the framework; one call at a time, 2 ms"
             " apart.",
-            contestants=[Contestant(n, _once(run)) for n, run in contestants.items()],
+            contestants=[Contestant(n, once(run)) for n, run in contestants.items()],
             figures=[
-                _cost("LangChain", "core, dict"),
-                _cost("LlamaIndex", "core, dict"),
-                _cost("OpenAI", "core, JSON"),
+                cost("LangChain", "core, dict"),
+                cost("LlamaIndex", "core, dict"),
+                cost("OpenAI", "core, JSON"),
             ],
             rounds=250,
             pace_s=0.002,
         )
 
 
-def _once(run: Callable[[], object]) -> Callable[[], None]:
-    def once() -> None:
+def once(run: Callable[[], object]) -> Callable[[], None]:
+    """Make a contestant of what gives something."""
+
+    def run_once() -> None:
         run()
 
-    return once
+    return run_once
 
 
-def _cost(framework: str, core: str) -> Figure:
+def cost(framework: str, core: str, bar_ms: float = 0.15) -> Figure:
+    """Give what an adapter adds, by the contestants that are named for it."""
+
     def cost_ms(r: Round) -> float:
         ours, no_op_s = r[f"{framework}, ours"].wall_s, r[f"{framework}, no-op"].wall_s
         return (ours - r[core].wall_s - no_op_s) * 1000
 
-    return Figure(f"{framework} adapter, over a no-op tool", cost_ms, 0.15, "ms")
+    return Figure(f"{framework} adapter, over a no-op tool", cost_ms, bar_ms, "ms")
 
 
 def _langchain(tool: Tool) -> dict[str, Callable[[], object]]:
@@ -143,8 +147,8 @@ def _llama_index(tool: Tool) -> dict[str, Callable[[], object]]:
     ours = KernFunctionTool(tool, strict=True, images=True)
     other = FunctionTool.from_defaults(no_op)
     return {
-        "LlamaIndex, no-op": lambda: other.call(**_ARGUMENTS),
-        "LlamaIndex, ours": lambda: ours.call(**_ARGUMENTS),
+        "LlamaIndex, no-op": lambda: other.call(**ARGUMENTS),
+        "LlamaIndex, ours": lambda: ours.call(**ARGUMENTS),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 import pytest
@@ -25,22 +25,35 @@ APPLETS = (
     *("sh", "echo", "cat", "find", "grep", "head", "tr", "wc", "sed", "awk", "mkdir"),
     *("sleep", "ls"),
 )
-LODASH = (
-    "cd $KERN_DEPS && mkdir -p node_modules/lodash && echo > node_modules/lodash/index.js"
-)
+LODASH = "d=$KERN_DEPS/node_modules/lodash; mkdir -p $d && echo > $d/index.js"
+
+
+def joined(
+    layer: bytes, files: Mapping[str, bytes], links: Mapping[str, str] | None = None
+) -> bytes:
+    """Give a layer with programs more in it."""
+    archive = io.BytesIO(layer)
+    with tarfile.open(fileobj=archive, mode="a") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o755
+            tar.addfile(member, io.BytesIO(content))
+        for name, target in (links or {}).items():
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            tar.addfile(link)
+    return archive.getvalue()
 
 
 @pytest.fixture(scope="session")
 def shell_and_node(registry: Registry) -> str:
     """Push an image with Node and a shell; give its reference."""
-    joined = io.BytesIO()
-    with tarfile.open(fileobj=joined, mode="w") as tar:
-        for layer in (node_layer(), busybox_layer(APPLETS)):
-            with tarfile.open(fileobj=io.BytesIO(layer)) as part:
-                for member in part.getmembers():
-                    if member.name not in tar.getnames():
-                        tar.addfile(member, part.extractfile(member))
-    registry.push("shell-and-node", joined.getvalue())
+    with tarfile.open(fileobj=io.BytesIO(busybox_layer(APPLETS))) as shell:
+        (busybox,) = (m for m in shell.getmembers() if m.isfile())
+        (content,) = (file.read() for file in [shell.extractfile(busybox)] if file)
+    files = {busybox.name: content}
+    links = dict.fromkeys((f"bin/{name}" for name in APPLETS), "busybox")
+    registry.push("shell-and-node", joined(node_layer(), files, links))
     return f"{registry.host}/shell-and-node:1"
 
 
@@ -48,7 +61,7 @@ def shell_and_node(registry: Registry) -> str:
 def python() -> str:
     """Give an image that has Python, under a name that does not tell."""
     reference = "localhost/tests/python:1"
-    command = [find_kern(), "tag", ensure_image().reference, reference]
+    command = [str(find_kern()), "tag", ensure_image().reference, reference]
     subprocess.run(command, check=True, capture_output=True)
     return reference
 
@@ -124,6 +137,16 @@ def test_what_each_image_has_is_found(busybox: str, node: str, shell_less: str) 
     assert "git" not in found.programs
     assert image_inventory(node) == Inventory(languages=("node",))
     assert image_inventory(shell_less) == Inventory()
+
+
+def test_an_image_that_does_not_answer_is_hoped_for(registry: Registry) -> None:
+    """Its Python is none; nothing is promised, and it is not asked for every call."""
+    layer = joined(busybox_layer(("sh", "echo")), {"bin/python3": b"#!/bin/sh\necho 3"})
+    registry.push("strange", layer)
+    image = f"{registry.host}/strange:1"
+    ensure_image(image)
+    assert image_inventory(image) is None
+    assert image_inventory(image) is None
 
 
 def test_an_absent_image_is_hoped_for(registry: Registry) -> None:

@@ -95,3 +95,14 @@ def test_an_oom_leaves_siblings_alone(seen: dict[str, dict[str, Any]]) -> None:
     result = seen["beside_an_oom"]
 
     assert (result["stdout"], result["fault"]) == ("unharmed\n", None)
+
+
+def test_the_caps_that_bind_are_told(seen: dict[str, dict[str, Any]]) -> None:
+    """The prompt names them, and so does the advice once one was met."""
+    told = seen["told"]
+
+    assert "At most 64 MiB of memory, 16 processes." in told["prompt"]
+    assert "At most 64 MiB of memory, 16 processes." in told["description"]
+    assert told["oom"].startswith("fault: oom. Out of memory: the box went over its 64")
+    assert told["oom"].rpartition("\n")[2].startswith("next: use less memory: ")
+    assert told["processes"].endswith(" at a time: there may be 16.")

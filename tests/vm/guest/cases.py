@@ -15,6 +15,7 @@ from typing import Any
 from kern_tools import ExecutionResult, Sandbox
 from kern_tools.host import host_report
 from kern_tools.host_image import host_reference
+from kern_tools.tools import tools_of
 
 IMAGE = os.environ["IMAGE"]
 BUSYBOX = "localhost/guest/busybox:1"
@@ -136,6 +137,23 @@ def without_python() -> ExecutionResult:
         return sandbox.run(["sh", "-c", GROW])
 
 
+def told() -> dict[str, Any]:
+    """Give what a model is told of the caps, and what it is told once they bound."""
+    with boxes(pids=16) as sandbox:
+        (tool,) = tools_of(sandbox, "run_code")
+        return {
+            "prompt": sandbox.system_prompt(),
+            "description": tool.description,
+            "oom": tool.call({"code": HOG}).text,
+            "processes": tool.call(
+                {
+                    "code": "import os\nfor _ in range(99):\n"
+                    "    if os.fork() == 0: os.execvp('sleep', ['sleep', '9'])"
+                }
+            ).text,
+        }
+
+
 def tell(name: str, run: Callable[[], ExecutionResult]) -> None:
     """Print one case's result."""
     print(json.dumps({"case": name, **run().model_dump(mode="json")}), flush=True)
@@ -144,6 +162,7 @@ def tell(name: str, run: Callable[[], ExecutionResult]) -> None:
 take_for_host_image()
 print(json.dumps({"case": "kern_alone", **kern_alone()}), flush=True)
 print(json.dumps({"case": "host", **host_report().to_dict()}), flush=True)
+print(json.dumps({"case": "told", **told()}), flush=True)
 for title, source in CELLS.items():
     tell(title, partial(cell, source))
 tell("in_bash", partial(cell, GROW, "bash"))
