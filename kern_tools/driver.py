@@ -167,10 +167,11 @@ def add_site_packages(lean: bool) -> None:
     home = f"{sys.prefix}/lib/python{version[0]}.{version[1]}/site-packages"
     if lean and not any(name.endswith(".pth") for name in names_in(home)):
         sys.path.append(home)
-        BUILTINS.exit, BUILTINS.quit = Quitter("exit"), Quitter("quit")
         BUILTINS.help = Helper()
     else:
         own("site").main()
+    # Also in place of site's own, which close stdin for every later call.
+    BUILTINS.exit, BUILTINS.quit = Quitter("exit"), Quitter("quit")
     OWN_PATH[:] = sys.path
 
 

@@ -130,16 +130,15 @@ class TurnRun:
         self._begin(emit)
         task = asyncio.create_task(self._all(range(len(self.calls)), post))
         task.add_done_callback(lambda _: post(None))
-        left_s = None if deadline is None else deadline - time.monotonic()
+        limit = asyncio.timeout(deadline and deadline - time.monotonic())
         try:
-            async with asyncio.timeout(left_s):
+            async with limit:
                 while (told := await inbox.get()) is not None:
                     self._tell(told, emit)
-        except TimeoutError:
+        except BaseException as error:
             await _ended(task)
-            raise TimeIsUp from None
-        except BaseException:
-            await _ended(task)
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise TimeIsUp from None
             raise
         await task
         self._raise()
@@ -168,11 +167,7 @@ class TurnRun:
             return f"not run: {why}"
         return f"stopped: {why} What the call did until then may remain."
 
-    async def _all(
-        self,
-        indices: Sequence[int],
-        post: Callable[[_Told], None],
-    ) -> None:
+    async def _all(self, indices: Sequence[int], post: Callable[[_Told], None]) -> None:
         # Cancelling waits for all: their boxes are gone when it goes on.
         await asyncio.gather(*(self._one(index, post) for index in indices))
 

@@ -48,10 +48,10 @@ LEVELS = {
     "reading": "edits excerpt facts hints nearest pages prompting rendering values",
     "sandboxes": "sandbox",
     "pools": "conversations keeping lease pool seats turnover",
-    "tools": "apart arguments code_tools codetext edit_tool file_tools filespec jsontext"
-    " ledger loop_calls loop_events loop_result once other_tools policy properties"
-    " retold runspec schema search search_tools shell_output shell_tool source stop"
-    " tools toolspec turn watch wire wire_definitions wire_history",
+    "tools": "apart arguments code_tools codetext edit_tool file_tools filespec"
+    " jsontext ledger loop_calls loop_events loop_result once other_tools policy"
+    " properties retold runspec schema search search_tools shell_output shell_tool"
+    " source stop tools toolspec turn watch wire wire_definitions wire_history",
     "displays": "notebook run_record run_view terminal transcript transcript_page",
     "testing": "sandbox_contract scripted scripted_app scripted_wire stand_in testing",
     "screens": "cli demo doctor flags frameworks image_commands mcp_command opening"

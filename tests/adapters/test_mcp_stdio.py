@@ -67,7 +67,7 @@ async def test_clients_call_tools_each_of_its_own_sandbox(folder: Path) -> None:
     """Files stay from call to call; text, images and the result come back."""
     told = Told()
     words = ("--tools", "coding", "--workspace", folder)
-    plain = ("--mode", "kernel", "--no-images", "--no-structured")
+    plain = ("--mode", "kernel", "--images", "0", "--no-structured")
     code = f"print(open('n.txt').read())\n{CHARTS}"
     async with (
         spawned(*words, logging_callback=told.log) as one,

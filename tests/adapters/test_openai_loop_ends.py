@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import subprocess
 import sys
@@ -393,39 +394,74 @@ async def test_a_timeout_around_the_loop_is_a_cancellation(patient: Sandbox) -> 
 
 INTERRUPTED = """
 import json, os, signal, sys, threading
-from openai import OpenAI
+from openai import DefaultHttpxClient, OpenAI
 from kern_tools import Sandbox
 from kern_tools.adapters.openai import as_tools, run_loop
 
-history = [{{"role": "user", "content": "go"}}]
-with Sandbox(timeout_s=60) as sandbox, OpenAI(base_url={url!r}, api_key="x") as client:
+http = DefaultHttpxClient(verify=False)
+with Sandbox(timeout_s=60) as sandbox, OpenAI(
+    base_url={url!r}, api_key="x", http_client=http
+) as client:
+    tools = as_tools(sandbox)
+    def interrupted(event=None):
+        history = [{{"role": "user", "content": "go"}}]
+        try:
+            run_loop(client, tools, history, model="m", on_event=event)
+        except KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            print(json.dumps(history), flush=True)
+"""
+
+AT_WORK = """
     gate = sandbox.workspace.root / "gate"
     os.mkfifo(gate)
     def interrupt():
         open(gate).read(7)
         os.kill(os.getpid(), signal.SIGINT)
     threading.Thread(target=interrupt).start()
-    try:
-        run_loop(client, as_tools(sandbox), history, model="m")
-    except KeyboardInterrupt:
-        print(json.dumps(history))
-        print(sandbox.run_code("print(7)").stdout)
+    interrupted()
+    print(sandbox.run_code("print(7)").stdout)
 """
+
+AT_ANY_MOMENT = """
+    def raised(*_):
+        raise KeyboardInterrupt
+    def begun(event):
+        if type(event).__name__ == "CallStarted" and event.call_id == "b":
+            signal.setitimer(signal.ITIMER_REAL, delay_s)
+    signal.signal(signal.SIGALRM, raised)
+    for number in range(40):
+        delay_s = (number + 1) * 0.0005
+        interrupted(begun)
+"""
+
+
+def histories(script: str, turn: list[ScriptedCall]) -> list[Any]:
+    """Run a program whose loops are interrupted; give what it printed, by line."""
+    with ScriptedServer(itertools.repeat(turn)) as server:
+        program = INTERRUPTED.format(url=server.url) + script
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.split("\n") if line]
 
 
 def test_an_interrupt_answers_every_call() -> None:
     """Ctrl-C ends the boxes, and the history can be gone on with."""
-    turn = [code(WAITS, "a"), code(SLEEPS, "b")]
-    with serving(turn) as server:
-        script = INTERRUPTED.format(url=server.url)
-        command = [sys.executable, "-c", script]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=50)
-    assert done.returncode == 0, done.stderr
-    written, printed = done.stdout.split("\n", 1)
-    answers = answers_in(json.loads(written))
+    history, printed = histories(AT_WORK, [code(WAITS, "a"), code(SLEEPS, "b")])
+    answers = answers_in(history)
     assert list(answers) == ["a", "b"]
     assert all(text.startswith("stopped: the user") for text in answers.values())
-    assert printed.strip() == "7"
+    assert printed == 7
+
+
+def test_an_interrupt_at_any_moment_leaves_a_valid_history() -> None:
+    """Also while the calls are just about to begin: none is left running."""
+    found = histories(AT_ANY_MOMENT, [code(SLEEPS, "a"), code(SLEEPS, "b")])
+    assert len(found) == 40
+    for history in found:
+        assert calls_in(history) == list(answers_in(history))
+    assert any(len(history) > 1 for history in found)
 
 
 # what cannot be used

@@ -26,7 +26,10 @@ from .paced import asked
 @contextmanager
 def bubblewrap() -> Generator[Callable[[str], str]]:
     """Keep a session of llm-sandbox's bubblewrap backend open."""
-    from llm_sandbox import SandboxBackend, SandboxSession
+    from llm_sandbox import (  # pyright: ignore[reportMissingTypeStubs]
+        SandboxBackend,
+        SandboxSession,
+    )
 
     assert shutil.which("bwrap"), "install bubblewrap, or leave this workload out"
     session: Any = SandboxSession(lang="python", backend=SandboxBackend.BUBBLEWRAP)

@@ -1,5 +1,8 @@
 """Arguments: what a model wrote is run as it meant it, or answered; nothing raises."""
 
+# The framework leaves type parameters of its own open.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import json
@@ -13,7 +16,7 @@ from pydantic import SecretStr
 
 from kern_tools import Sandbox
 from kern_tools.adapters import langchain, openai
-from kern_tools.scripted import ScriptedCall
+from kern_tools.scripted import ScriptedCall, Step
 from kern_tools.testing import Adapter
 from tests.adapters.loops import APIS, loop, serving
 
@@ -144,7 +147,7 @@ async def test_a_langchain_agent_answers_what_it_cannot_read(
 
     Source: https://github.com/langchain-ai/langchain/issues/9130
     """
-    script = [
+    script: list[Step] = [
         ScriptedCall("run_code", UNREADABLE["bare code"]),
         ScriptedCall("run_code", '{"code": "print(1)",}'),
         [ScriptedCall("python", {"code": "print(2)"}), ScriptedCall("other", "x")],

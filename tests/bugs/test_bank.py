@@ -79,6 +79,7 @@ def test_what_is_not_met_is_in_the_readme() -> None:
 
 def test_sources_are_public_and_of_one_form() -> None:
     """Each leads to an issue, a pull request or a page of its project."""
-    rows = [*BUGS.values(), *DEMANDS.values()]
-    for source in [source for row in rows for source in row.sources]:
+    sources = [source for bug in BUGS.values() for source in bug.sources]
+    sources += [source for demand in DEMANDS.values() for source in demand.sources]
+    for source in sources:
         assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/.+", url(source))

@@ -2,7 +2,7 @@
 
 # The frameworks leave type parameters of their own open.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_graph_that_resumes_a_node_runs_its_calls_again_only_by_default(
         {"name": "approve", "args": {}, "id": "b"},
     ]
     config: Any = {"configurable": {"thread_id": "t"}}
-    app.invoke({"messages": [AIMessage("", tool_calls=calls)]}, config)
+    state: Any = app.invoke({"messages": [AIMessage("", tool_calls=calls)]}, config)
     while app.get_state(config).next == ("tools",):
         state = app.invoke(Command(resume="yes"), config)
     answers = [m for m in state["messages"] if isinstance(m, ToolMessage)]

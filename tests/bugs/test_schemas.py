@@ -55,8 +55,8 @@ def of_responses(sandbox: Sandbox, strict: bool) -> Schemas:
 
 def types(schema: dict[str, Any]) -> list[str]:
     """Give the types that a property may have."""
-    given = schema["type"]
-    return given if isinstance(given, list) else [given]
+    given: str | list[str] = schema["type"]
+    return [given] if isinstance(given, str) else given
 
 
 each_way = pytest.mark.parametrize(

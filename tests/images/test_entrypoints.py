@@ -40,9 +40,10 @@ def starting(node: str, tmp_path: Path) -> Callable[[str], str]:
             'CMD ["--version"]',
         ]
         (tmp_path / "Dockerfile").write_text("\n".join(lines) + "\n")
-        command = [find_kern(), "build", "-t", "localhost/starting:1", tmp_path]
+        tag = "localhost/starting:1"
+        command = [str(find_kern()), "build", "-t", tag, str(tmp_path)]
         subprocess.run(command, check=True, capture_output=True)
-        return "localhost/starting:1"
+        return tag
 
     return build
 

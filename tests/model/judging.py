@@ -14,24 +14,12 @@ from jsonschema import Draft202012Validator
 from kern_tools import ExecutionResult, Sandbox
 from kern_tools.tools import tools_of
 
-QUESTION = "What is the sum of the squares of the integers from 1 to 100?"
-VALUE = "338350"
+# The tool's description alone has to make it call: there is no system prompt.
+QUESTION = "What is 2**100?"
+VALUE = "1267650600228229401496703205376"
 TOOL = "run_code"
 MAX_TURNS = 6
 MAX_TOKENS = 200  # A stubborn answer would go on until the context is full.
-# A model of this size writes a call only after it has been shown one, in its own form.
-EXAMPLE = """
-
-To call a tool, reply with nothing but the call, for example:
-```json
-{"name": "run_code", "arguments": {"code": "import math\\n\\nprint(math.pi * 2 ** 2)"}}
-```"""
-
-
-def instructions(sandbox: Sandbox) -> str:
-    """Give the sandbox's own system prompt, with an example of a call."""
-    return sandbox.system_prompt(TOOL) + EXAMPLE
-
 
 Call = tuple[Any, ExecutionResult | None]
 """The arguments as the model wrote them, read or not, and what ran."""

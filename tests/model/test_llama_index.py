@@ -15,7 +15,7 @@ from llama_index.core.agent.workflow import AgentOutput, FunctionAgent, ToolCall
 from kern_tools import Sandbox
 from kern_tools.adapters.llama_index import as_tools, result_of
 
-from .judging import MAX_TOKENS, MAX_TURNS, QUESTION, TOOL, Seen, instructions, judged
+from .judging import MAX_TOKENS, MAX_TURNS, QUESTION, TOOL, Seen, judged
 
 pytestmark = [
     pytest.mark.model,
@@ -43,11 +43,7 @@ async def test_llama_index(model_url: str, told: list[str]) -> None:
 
 
 async def _run(sandbox: Sandbox, model: Any, seen: Seen) -> None:
-    agent = FunctionAgent(
-        tools=list(as_tools(sandbox, TOOL)),
-        llm=model,
-        system_prompt=instructions(sandbox),
-    )
+    agent = FunctionAgent(tools=list(as_tools(sandbox, TOOL)), llm=model)
     limit: Any = {"max_iterations": MAX_TURNS}
     handler: Any = agent.run(user_msg=QUESTION, **limit)  # pyright: ignore[reportDeprecated]
     async for event in handler.stream_events():
