@@ -25,10 +25,11 @@ if TYPE_CHECKING:
         SnapshotError,
         WorkspaceError,
     )
+    from .one_shot import arun_code, run_code
     from .policy import FaultPolicy
     from .pool import SandboxPool
     from .result import ExecutionResult, FaultError, FileInfo, RichResult
-    from .sandbox import Sandbox, arun_code, run_code
+    from .sandbox import Sandbox
     from .stop import Stop, StopReason
     from .transcript import Transcript
 
@@ -80,10 +81,11 @@ _MODULES = {
         "SnapshotError",
         "WorkspaceError",
     ),
+    "one_shot": ("arun_code", "run_code"),
     "policy": ("FaultPolicy",),
     "pool": ("SandboxPool",),
     "result": ("ExecutionResult", "FaultError", "FileInfo", "RichResult"),
-    "sandbox": ("Sandbox", "arun_code", "run_code"),
+    "sandbox": ("Sandbox",),
     "stop": ("Stop", "StopReason"),
     "transcript": ("Transcript",),
 }

@@ -13,6 +13,10 @@ from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
 
+PAUSE_S = 0.1
+"""How long a thread may block at a time: a signal that comes in the moment before it
+blocks does not wake it, and Ctrl-C would be heard at the end only."""
+
 
 class Apart(Generic[T]):
     """Runs a coroutine while its `with` block does; works inside a running loop too.
@@ -56,6 +60,12 @@ class Apart(Generic[T]):
         if error is not None:
             self._stop()
         wait([self.done])
+
+    def result(self) -> T:
+        """Wait for what comes of it, and give it or raise it."""
+        while not self.done.done():
+            wait([self.done], timeout=PAUSE_S)
+        return self.done.result()
 
     def _stop(self) -> None:
         self._stopped = True  # Whichever comes first, this or the task, the other sees.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -61,7 +63,11 @@ class Conduct:
         self._opened = opened
         self._before: Moment | None = None
         self._watch: CapWatch | None = None
-        self._submitted = self._has_turn = False
+        self._submitted = self._is_over = False
+        self._pid = os.getpid()
+        self._listing = threading.Lock()
+        self._files: list[FileInfo] | None = None
+        self._ticket = opened.turns.ticket()
         self.call_id = request.call_id or new_call_id()
         self._listeners = listeners = Listeners(self.call_id)
         listeners.add_text("stdout", request.on_stdout or config.on_stdout)
@@ -77,38 +83,48 @@ class Conduct:
             on_stdout=listeners.ear("stdout"),
             on_stderr=listeners.ear("stderr"),
         )
-        opened.note_begin(self)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.let_go()
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is GeneratorExit:  # a coroutine that nobody can resume
+            self.lose()
+        else:
+            self.let_go()
 
     def let_go(self) -> None:
-        """Let go of what the call held, however it went.
+        """Let go of what the call held, however it went; doing so twice is fine.
 
         A call whose caller was interrupted between two steps of ours is ended first.
         """
+        self._is_over = True
         if self._submitted and not self.call.done.done():
             self.cancel()
             settle(self.call)
-        self._stop_watch()
-        if self._before is not None:
-            self._opened.workspace.forget(self._before)
-        self._listeners.stop()
+        self._ticket.pass_on()
         if not self._submitted:  # else the box closes the call's streams
             self.call.close()
-        if self._has_turn:
-            self._has_turn = False
-            self._opened.turns.pass_on()
+        self._stop_watch()
+        if self._opened.unlisted is self:
+            self._opened.unlisted = None
+        self._forget_moment()
+        self._listeners.stop()
         self._opened.note_end(self)
+
+    def lose(self) -> None:
+        """Do as `let_go` some time soon, for a caller that is gone.
+
+        May be called by the collector in any thread, and whatever that thread holds.
+        """
+        if os.getpid() == self._pid:  # else it is the parent's call
+            self._opened.aside(self.let_go)
 
     def begin(self) -> ExecutionResult | None:
         """Look and submit when its turn has come; give what barred the call, if any."""
+        self._opened.note_begin(self)
         if self._opened.config.mode != "fresh":
-            self._opened.turns.take()
-            self._has_turn = True
+            self._ticket.take()
         blocked = self.look()
         if blocked is None:
             self.submit()
@@ -118,34 +134,50 @@ class Conduct:
         """Do as `begin`, without blocking the event loop."""
         import asyncio
 
-        if self._opened.config.mode != "fresh":
-            await self._opened.turns.atake()
-            self._has_turn = True
-        blocked = await asyncio.to_thread(self.look)
-        if blocked is None:
-            self.submit()
-        return blocked
+        self._opened.note_begin(self)
+        in_turn = self._opened.config.mode != "fresh"
+        while True:
+            if in_turn:
+                await self._ticket.atake()
+            blocked = await asyncio.to_thread(self.look)
+            if blocked is not None:
+                return blocked
+            if not in_turn or self._ticket.keep():
+                self.submit()
+                return None
 
     def look(self) -> ExecutionResult | None:
         """Look at the workspace before the call; a full one is the whole answer."""
         opened = self._opened
+        before = opened.unlisted
+        if before is not None:  # its caller is not that quick, or is gone
+            before.list_files()
         most = opened.config.workspace_max_bytes
         if most is not None and is_full(opened.workspace, most):
             return blocked_result(self.call.call_id, workspace_full(most))
         if opened.config.track_files:
+            self._forget_moment()
             self._before = opened.workspace.now()
+            if self._is_over:  # its caller was cancelled meanwhile
+                self._forget_moment()
         return None
 
     def submit(self) -> None:
         """Send the call on its way."""
         self._submitted = True
-        opened, call = self._opened, self.call
+        # What the call refers to must not refer to us, who refer to it and the sandbox.
+        opened, call, ticket = self._opened, self.call, self._ticket
+        listeners = self._listeners
         most = opened.config.workspace_max_bytes
         if most is not None:
             full = lambda: opened.dispatch.end(call, "workspace_full")  # noqa: E731
             self._watch = CapWatch(opened.workspace, most, full)
-        self._listeners.start()
-        call.done.add_done_callback(lambda _: self._listeners.end())
+        if opened.config.mode != "fresh":
+            opened.unlisted = self
+            # Not the caller: it may be a coroutine that nobody resumes.
+            call.done.add_done_callback(lambda _: ticket.pass_on())
+        listeners.start()
+        call.done.add_done_callback(lambda _: listeners.end())
         opened.dispatch.submit(call)
 
     def cancel(self) -> None:
@@ -170,15 +202,28 @@ class Conduct:
             self.call,
             seen,
             opened.config,
-            files=self._changes(),
+            files=self.list_files(),
             limits_enforced=opened.limits_enforced,
             lost=lost,
         )
 
-    def _changes(self) -> list[FileInfo]:
-        if self._before is None:
-            return []
-        return list(self._opened.workspace.changes_since(self._before))
+    def list_files(self) -> list[FileInfo]:
+        """List what the call changed.
+
+        It is looked at once, by whoever asks first: the call's own caller, or the next
+        call, which must not begin before.
+        """
+        with self._listing:
+            if self._files is None:
+                self._files = []
+                if self._before is not None:
+                    found = self._opened.workspace.changes_since(self._before)
+                    self._files = list(found)
+            return self._files
+
+    def _forget_moment(self) -> None:
+        if self._before is not None:
+            self._opened.workspace.forget(self._before)
 
     def _stop_watch(self) -> None:
         if self._watch is not None:

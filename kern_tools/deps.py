@@ -12,7 +12,8 @@ from typing import Self
 
 from .image_store import image_environment
 from .mounts import DEPS, Mount
-from .ownership import owned_folder, remove_folder
+from .ownership import discard_folder, owned_folder
+from .uses import Use
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """kern's own, where neither the image nor `env` sets one."""
@@ -28,14 +29,16 @@ class Deps:
         root: The folder on the host.
         read_only: Code cannot change it.
         copy: The folder around it, removed by `close`; None for one that is shared.
+        used: Keeps a shared one from being removed, until `close`.
     """
 
     root: Path
     read_only: bool = True
     copy: Path | None = None
+    used: Use | None = None
 
     def copied(self) -> Self:
-        """Copy it for one sandbox, whose code may change it.
+        """Copy it for one sandbox, whose code may change it, and close it.
 
         Raises:
             OSError: There is no room.
@@ -45,14 +48,18 @@ class Deps:
             root = folder / "deps"
             shutil.copytree(self.root, root, symlinks=True)
         except BaseException:
-            remove_folder(folder)
+            discard_folder(folder)
             raise
+        finally:
+            self.close()
         return type(self)(root=root, read_only=False, copy=folder)
 
     def close(self) -> None:
-        """Remove a copy."""
+        """Remove a copy, and use a shared one no longer."""
         if self.copy is not None:
-            remove_folder(self.copy)
+            discard_folder(self.copy)
+        if self.used is not None:
+            self.used.close()
 
     def mount(self) -> Mount:
         """Give the mount for a box."""

@@ -9,7 +9,6 @@ from typing import Any
 from .call import Lost
 from .conversations import Conversation, Namer
 from .faults import SandboxError, SnapshotError, startup_fault
-from .locations import explained_location, named, remove
 from .sandbox import Sandbox
 
 OnEvict = Callable[[Sandbox, str, str | None], Any]
@@ -51,7 +50,8 @@ class Keeping:
             except Exception as error:
                 message = f"on_evict raised {type(error).__name__}"
                 raise _unkept(message, "on_evict") from error
-        self.save(whose, sandbox)
+        if sandbox.is_open:  # on_evict may have closed it
+            self.save(whose, sandbox)
 
     def save(self, whose: Conversation, sandbox: Sandbox) -> None:
         """Keep the files of a sandbox, where there is a place for them.
@@ -94,9 +94,9 @@ class Keeping:
         """Let go of everything that was kept."""
         self._closed.pop(self._namer.name(whose), None)
         if self._snapshots is not None:
-            location = self._location(whose)
-            with explained_location("remove", named(location)):
-                remove(location)
+            from .snapshot import remove_snapshot  # only where there are any
+
+            remove_snapshot(self._location(whose))
 
     def _location(self, whose: Conversation) -> str:
         assert self._snapshots is not None

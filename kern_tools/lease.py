@@ -7,6 +7,7 @@ from concurrent.futures import Executor, Future
 from typing import TypeVar
 
 from .conversations import Conversation
+from .evicting import evicted_here
 from .sandbox import Sandbox
 from .seats import Abandoned, Seat, Seats
 
@@ -34,9 +35,11 @@ class Lease:
         self._whose = whose
         self._open_seat = open_seat
         self._threads = threads
-        self._held: list[Seat] = []
+        self._held: list[Seat | None] = []
 
     def __enter__(self) -> Sandbox:
+        if (sandbox := self._evicted_here()) is not None:
+            return sandbox
         while True:
             step, seat = self._seats.claim(self._whose)
             if step == "wait":
@@ -55,6 +58,8 @@ class Lease:
             return sandbox
 
     async def __aenter__(self) -> Sandbox:
+        if (sandbox := self._evicted_here()) is not None:
+            return sandbox
         while True:
             step, seat = self._seats.claim(self._whose)
             if step == "wait":
@@ -73,10 +78,19 @@ class Lease:
             return sandbox
 
     def __exit__(self, *error: object) -> None:
-        self._seats.release(self._held.pop())
+        seat = self._held.pop()
+        if seat is not None:
+            self._seats.release(seat)
 
     async def __aexit__(self, *error: object) -> None:
-        self._seats.release(self._held.pop())
+        self.__exit__()
+
+    def _evicted_here(self) -> Sandbox | None:
+        """Give the sandbox to its own `on_evict`, for which it is kept open."""
+        sandbox = evicted_here(self._seats.find(self._whose))
+        if sandbox is not None:
+            self._held.append(None)
+        return sandbox
 
 
 def until_left(seat: Seat) -> Future[None]:

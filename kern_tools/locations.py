@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from .extras import missing
 from .faults import SnapshotError
+from .ownership import owned_name
 
 Location = str | os.PathLike[str]
 """A path, or a URL such as `s3://bucket/run.tar.gz`."""
@@ -157,18 +158,17 @@ def _renamed(path: Path) -> Generator[BinaryIO]:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             raise _not_a_file("save", path, mode)
-    descriptor, temporary = tempfile.mkstemp(
-        prefix=".kern-tools-", suffix=".part", dir=path.parent
-    )
+    temporary = path.parent / owned_name("part", path.parent)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(descriptor)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
         with suppress(OSError):
-            Path(temporary).unlink()
+            temporary.unlink()
         raise
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .apart import Apart
+from .apart import PAUSE_S, Apart
 from .events import OnOutput, OutputEvent
 from .loop_events import CallFinished, CallStarted, LoopEvent
 from .other_tools import OtherCall
@@ -230,11 +230,13 @@ class TurnRun:
 
 
 def _next(inbox: _Inbox, deadline: float | None) -> _Told | None:
-    left_s = None if deadline is None else max(deadline - time.monotonic(), 0)
-    try:
-        return inbox.get(timeout=left_s)
-    except queue.Empty:
-        raise TimeIsUp from None
+    while True:
+        left_s = PAUSE_S if deadline is None else deadline - time.monotonic()
+        try:
+            return inbox.get(timeout=max(0, min(left_s, PAUSE_S)))
+        except queue.Empty:
+            if left_s <= 0:
+                raise TimeIsUp from None
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

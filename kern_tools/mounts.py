@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from .faults import ConfigError, MountRefused
+from .names import BOX_ROOT
 from .refusals import Place, credential_below, credential_in, refused_places
 
-WORKSPACE = "/workspace"
-"""Where every box sees the workspace."""
+WORKSPACE = BOX_ROOT
 DEPS = "/opt/kern-deps"
 """Where every box sees what the `setup` option installed."""
 

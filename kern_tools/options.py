@@ -26,10 +26,7 @@ class Options:
 
     def __new__(cls, **options: object) -> Self:
         """Refuse unknown names, with what may have been meant."""
-        known = [option.name for option in fields(cls) if option.init]
-        for name in options:
-            if name not in known:
-                raise _unknown(name, known)
+        check_names(options, [option.name for option in fields(cls) if option.init])
         return super().__new__(cls)
 
     def replace(self, **changes: Any) -> Self:
@@ -80,13 +77,22 @@ def near(name: str, known: Sequence[str]) -> list[str]:
     return get_close_matches(snake, known, n=2)
 
 
-def _unknown(name: str, known: Sequence[str]) -> ConfigError:
-    meant = near(name, known)
-    if meant:
-        remedy = f"did you mean {' or '.join(meant)}?"
-    else:
+def check_names(options: Mapping[str, object], known: Sequence[str]) -> None:
+    """Refuse options of unknown names, with what may have been meant.
+
+    Raises:
+        ConfigError: One is not known; `option` is its name.
+    """
+    for name, value in options.items():
+        if name in known:
+            continue
+        meant = near(name, known)
         remedy = f"the options are {', '.join(known)}"
-    return ConfigError(f"{name!r} is not an option; {remedy}", option=name)
+        if meant:
+            remedy = f"did you mean {' or '.join(meant)}?"
+        # What it holds may be a secret under a mistyped name; a number is none.
+        shown = f"={value!r}" if isinstance(value, int | float) else ""
+        raise ConfigError(f"{name}{shown} is not an option; {remedy}", option=name)
 
 
 def refusal(option: str, value: object, why: str, remedy: str) -> ConfigError:

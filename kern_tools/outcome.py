@@ -86,6 +86,9 @@ def _explained(
         return _killed_uncapped(fault, config)
     if fault.type == FaultType.STARTUP_FAILED and fault.reason == "host":
         return _not_started(fault, config)
+    if fault.reason == "not_found" and "PATH" in config.env:
+        message = f"{fault.message}, on the PATH that env={{'PATH': ...}} sets there"
+        return fault.model_copy(update={"message": message})
     return fault
 
 

@@ -3,31 +3,38 @@
 Every process that makes folders holds a lock on a file of its own, its mark, in our
 cache folder. The kernel drops that lock with the process, however it ends: a mark that
 can be locked is a dead process's. Its name is part of the names of the folders and
-boxes that the process made, and its lines are the directories where it made folders.
+boxes that the process made, and its lines are the directories where it made some.
 """
 
 from __future__ import annotations
 
 import atexit
 import fcntl
+import logging
 import os
 import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import IO
 
 from .cache import cache_folder, made_cache_folder
-from .removal import remove_directory
+from .removal import remove_directory, remove_whole
 
 PREFIX = "kern-tools-"
 BOX_PREFIX = "kt-"
 _MARKS = "owners"
 _TOKEN = re.compile(r"[0-9a-f]{16}")
+_AT_EXIT_S = 10.0
+"""How long the end of a process may take because of folders that are not removed."""
+
+_log = logging.getLogger(__name__)
 
 
 class Owner:
@@ -51,21 +58,37 @@ class Owner:
     def folder(self, kind: str, parent: str | os.PathLike[str] | None) -> Path:
         """Make a folder that no other user can enter."""
         where = Path(tempfile.gettempdir() if parent is None else parent).absolute()
+        self._note(where)
+        prefix = f"{PREFIX}{kind}-{self.token}-"
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=where))
+
+    def name(self, kind: str, parent: Path) -> str:
+        """Give a name for a file or folder that is to be made in a directory."""
+        self._note(parent.absolute())
+        return f".{PREFIX}{kind}-{self.token}-{secrets.token_hex(8)}"
+
+    def _note(self, where: Path) -> None:
         with self._lock:
             if where not in self._parents:
                 self._mark.write(f"{where}\n")
                 self._mark.flush()
                 self._parents.add(where)
-        prefix = f"{PREFIX}{kind}-{self.token}-"
-        return Path(tempfile.mkdtemp(prefix=prefix, dir=where))
 
     def leave(self) -> None:
-        """Remove what is left, at the end of the process."""
-        for folder in _folders_in(self._parents, self.token):
-            remove_folder(folder)
-        for file in kept_environments(self.token):
-            file.unlink(missing_ok=True)
-        (self._folder / self.token).unlink(missing_ok=True)
+        """Remove what is left, at the end of the process.
+
+        What takes too long is left, with the mark by which others find it.
+        """
+        until_s = time.monotonic() + _AT_EXIT_S
+        folders, files = _named_in(self._parents, self.token)
+        for folder in folders:
+            if not remove_folder(folder, until_s=until_s):
+                _log.warning("%s is left to the next process, or to prune", folder)
+        with suppress(OSError):  # of a process that has given up its privileges
+            for file in (*files, *kept_environments(self.token)):
+                file.unlink(missing_ok=True)
+            if not any(_named_in(self._parents, self.token)):
+                (self._folder / self.token).unlink(missing_ok=True)
         self._mark.close()
 
     def forget(self) -> None:
@@ -80,10 +103,12 @@ class DeadOwner:
     Attributes:
         token: Stands in the name of everything it made.
         folders: What is left of it.
+        files: Single files that are left.
     """
 
     token: str
     folders: tuple[Path, ...]
+    files: tuple[Path, ...] = ()
 
 
 _owner: Owner | None = None
@@ -117,27 +142,64 @@ def owned_folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Pat
     return owner().folder(kind, parent)
 
 
+def owned_name(kind: str, parent: Path) -> str:
+    """Give a name for what this process is to make in a directory and remove again.
+
+    Where it is killed before, a later one removes what has that name.
+
+    Args:
+        kind: A word that stands in it.
+        parent: The directory.
+
+    Raises:
+        HostError: There is no place for the mark of this process.
+    """
+    return owner().name(kind, parent)
+
+
 def box_name() -> str:
     """Give a new name for a box of this process."""
     return f"{BOX_PREFIX}{owner().token}-{secrets.token_hex(4)}"
 
 
-def remove_folder(path: Path) -> bool:
+def discard_folder(path: Path) -> None:
+    """Have a folder of ours be gone from its place, whatever it was filled with.
+
+    What takes long goes on in the background; what cannot be removed is logged.
+    """
+    with _opened(path) as descriptor:
+        if descriptor is not None:
+            remove_directory(path, descriptor)
+
+
+def remove_folder(path: Path, *, until_s: float = inf) -> bool:
     """Remove a folder of ours, whatever code in a box filled it with.
+
+    Args:
+        path: The folder.
+        until_s: Stop at this time of `time.monotonic()`.
 
     Returns:
         Whether it is gone; what could not be removed is logged.
     """
+    with _opened(path) as descriptor:
+        if descriptor is not None:
+            remove_whole(path, descriptor, until_s=until_s)
+    return not os.path.lexists(path)
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[int | None]:
     try:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags)
     except OSError:
-        return not os.path.lexists(path)
+        yield None
+        return
     try:
-        remove_directory(path, descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
-    return not os.path.lexists(path)
 
 
 def kept_environments(token: str) -> list[Path]:
@@ -187,8 +249,8 @@ def dead_owner(token: str, *, keep: bool) -> Generator[DeadOwner | None]:
             yield None
             return
         parents = {Path(line) for line in mark.read().splitlines()}
-        yield DeadOwner(token, tuple(_folders_in(parents, token)))
-        if not keep and not any(_folders_in(parents, token)):
+        yield DeadOwner(token, *_named_in(parents, token))
+        if not keep and not any(_named_in(parents, token)):
             path.unlink(missing_ok=True)
 
 
@@ -200,12 +262,20 @@ def _locked(mark: IO[str]) -> bool:
     return True
 
 
-def _folders_in(parents: set[Path], token: str) -> Iterator[Path]:
-    name = re.compile(rf"{PREFIX}[a-z]+-{token}-[a-z0-9_]+")
+def _named_in(
+    parents: set[Path], token: str
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Find what a process made in some directories: the folders, then the rest."""
+    name = re.compile(rf"\.?{PREFIX}[a-z]+-{token}-[a-z0-9_]+")
+    folders: list[Path] = []
+    files: list[Path] = []
     for parent in sorted(parents):
         with suppress(OSError), os.scandir(parent) as entries:
-            found = [entry.name for entry in entries if name.fullmatch(entry.name)]
-            yield from (parent / entry for entry in found)
+            for entry in entries:
+                if name.fullmatch(entry.name):
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    (folders if is_folder else files).append(parent / entry.name)
+    return tuple(folders), tuple(files)
 
 
 def _after_fork_in_child() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 from .config import SandboxConfig
 from .conversations import Namer, conversation_of
@@ -15,7 +17,7 @@ from .host import host_report
 from .image import HOST, ImageRef
 from .keeping import Keeping, OnEvict
 from .lease import Lease
-from .options import number, optional, whole
+from .options import Check, check_names, number, optional, refusal, whole
 from .sandbox import Sandbox
 from .seats import Seats
 from .toolsets import DEFAULT_SETS
@@ -49,7 +51,9 @@ class SandboxPool:
             can be guessed. The same one finds the same snapshots again.
         on_evict: Called with the open sandbox, the conversation and the tenant before
             the pool closes it for want of room or use. If it raises, or if the
-            snapshot fails, the sandbox is kept.
+            snapshot fails, the sandbox is kept. Whatever it runs, tools and agents
+            too, may ask the pool for that conversation, and is given that sandbox; it
+            must not wait for a thread of yours that asks.
         **options: Those of `SandboxConfig`, but `workspace`: each has its own.
 
     Raises:
@@ -69,10 +73,14 @@ class SandboxPool:
         on_evict: OnEvict | None = None,
         **options: Any,
     ) -> None:
-        a_count, a_time = whole(1, 1 << 16, "sandboxes"), number(0.001, 1e9, "seconds")
-        a_count("max_sandboxes", max_sandboxes)
-        optional(a_count)("max_per_tenant", max_per_tenant)
-        optional(a_time)("idle_timeout_s", idle_timeout_s)
+        _check_own(
+            max_sandboxes=max_sandboxes,
+            max_per_tenant=max_per_tenant,
+            idle_timeout_s=idle_timeout_s,
+            snapshots=snapshots,
+            secret=secret,
+            on_evict=on_evict,
+        )
         self.config = _config_of(config, options)
         self._namer = Namer(secret)
         self._keeping = Keeping(self._namer, snapshots, on_evict)
@@ -82,6 +90,8 @@ class SandboxPool:
         )
         self._openers = ThreadPoolExecutor(OPENED_AT_ONCE, "kern-tools-pool")
         self._pid = os.getpid()
+        self._lose = weakref.finalize(self, self._turnover.abandon, self._pid)
+        self._lose.atexit = False
 
     # -- sandboxes
 
@@ -194,6 +204,7 @@ class SandboxPool:
             return
         try:
             self._turnover.close()
+            self._lose.detach()
         finally:
             self._openers.shutdown()
 
@@ -230,11 +241,21 @@ class SandboxPool:
             )
 
 
+def _check_own(**options: object) -> None:
+    """Check the options that are the pool's alone."""
+    for name, check in _OWN.items():
+        check(name, options[name])
+
+
 def _config_of(config: SandboxConfig | None, options: dict[str, Any]) -> SandboxConfig:
-    if config is None:
-        config = SandboxConfig(**options)
-    elif options:
-        config = config.replace(**options)
+    given = cast("object", config)
+    if given is not None and not isinstance(given, SandboxConfig):
+        raise ConfigError(
+            f"SandboxPool({given!r}) is not given a SandboxConfig; write"
+            " SandboxPool(timeout_s=5), or SandboxPool(**options)"
+        )
+    check_names(options, [*_OWN, *SandboxConfig.__dataclass_fields__])
+    config = SandboxConfig(**options) if config is None else config.replace(**options)
     if config.workspace is not None:
         raise ConfigError(
             f"workspace={str(config.workspace)!r} would be shared by all conversations"
@@ -242,3 +263,37 @@ def _config_of(config: SandboxConfig | None, options: dict[str, Any]) -> Sandbox
             option="workspace",
         )
     return config
+
+
+def _place(option: str, value: object) -> object:
+    if not isinstance(value, str | os.PathLike):
+        remedy = "write a folder, or the URL of one, such as 's3://bucket/agents'"
+        raise refusal(option, value, "is neither a path nor a URL", remedy)
+    return cast("object", value)
+
+
+def _secret(option: str, value: object) -> object:
+    if not isinstance(value, str | bytes):  # which no message may show
+        kind = type(value).__name__
+        message = f"{option} is of type {kind}; write it as a str or as bytes"
+        raise ConfigError(message, option=option)
+    return value
+
+
+def _listener(option: str, value: object) -> object:
+    remedy = "pass a function of three arguments: sandbox, conversation, tenant"
+    if not callable(value):
+        raise refusal(option, value, "is not callable", remedy)
+    if inspect.iscoroutinefunction(value):
+        raise refusal(option, value, "is async, and nobody would await it", remedy)
+    return value
+
+
+_OWN: Mapping[str, Check] = {
+    "max_sandboxes": whole(1, 1 << 16, "sandboxes"),
+    "max_per_tenant": optional(whole(1, 1 << 16, "sandboxes")),
+    "idle_timeout_s": optional(number(0.001, 1e9, "seconds")),
+    "snapshots": optional(_place),
+    "secret": _secret,
+    "on_evict": optional(_listener),
+}

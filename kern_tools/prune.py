@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .binary import run_kern
+from .expiry import OLDER_THAN_DAYS, expire_images, expire_setups
 from .ownership import (
     BOX_PREFIX,
     PREFIX,
@@ -42,7 +44,10 @@ class PruneReport:
         boxes: Names of boxes that ran on.
         workspaces: Workspaces that were to be removed at their close.
         folders: Other folders: private files of boxes, unfinished installs and images.
-        files: Copies that kern keeps of the environments of such boxes.
+        files: Copies that kern keeps of the environments of such boxes, and snapshots
+            that were not finished.
+        setups: What `setup` installed, and nobody used for long.
+        images: Images that were built here, and nobody used for long.
         kern: What kern said when it reclaimed its own scratch; None where not asked.
         dry_run: They are still there.
     """
@@ -52,41 +57,54 @@ class PruneReport:
     workspaces: tuple[Path, ...]
     folders: tuple[Path, ...]
     files: tuple[Path, ...]
+    setups: tuple[Path, ...] = ()
+    images: tuple[str, ...] = ()
     kern: str | None
     dry_run: bool
 
     @property
     def empty(self) -> bool:
         """Nothing was left."""
-        return not (self.boxes or self.workspaces or self.folders or self.files)
+        ended = self.boxes or self.workspaces or self.folders or self.files
+        return not (ended or self.setups or self.images)
 
 
-def prune(dry_run: bool = False) -> PruneReport:
-    """Remove what killed processes of this user left on this machine.
+def prune(
+    dry_run: bool = False, *, older_than_days: float = OLDER_THAN_DAYS
+) -> PruneReport:
+    """Remove what killed processes of this user left, and what nobody used for long.
 
-    Workspaces that were passed in stay, as do images and what `setup` installed.
+    Nothing of a living process is touched. Workspaces that were passed in stay, and so
+    do images that were pulled.
 
     Args:
         dry_run: Only look.
+        older_than_days: How long what `setup` installed, and images that were built
+            here, are kept after their last use.
 
     Returns:
         What was found, and is gone now unless `dry_run`.
 
     Raises:
         HostError: There is no usable kern, or no place for our marks.
+        SandboxError: kern could not remove an image.
         subprocess.TimeoutExpired: kern took too long over its own scratch.
     """
+    setups = expire_setups(older_than_days=older_than_days, dry_run=dry_run)
+    images = expire_images(older_than_days=older_than_days, dry_run=dry_run)
     found = [_pruned(token, dry_run=dry_run) for token in tokens()]
     dead = [report for report in found if report is not None]
     kern = None
     if not dry_run:
-        kern = run_kern(["recover"], timeout_s=_RECOVER_WAIT_S).stdout.strip()
+        kern = _recover()
     return PruneReport(
         processes=len(dead),
         boxes=tuple(name for one in dead for name in one.boxes),
         workspaces=tuple(path for one in dead for path in one.workspaces),
         folders=tuple(path for one in dead for path in one.folders),
         files=tuple(path for one in dead for path in one.files),
+        setups=setups,
+        images=images,
         kern=kern,
         dry_run=dry_run,
     )
@@ -102,10 +120,15 @@ def prune_once() -> None:
 
 def _prune_ours() -> None:
     try:
-        for token in tokens():
-            _pruned(token, dry_run=False)
-    except OSError as error:
+        if [token for token in tokens() if _pruned(token, dry_run=False) is not None]:
+            _recover()
+    except (OSError, subprocess.TimeoutExpired) as error:
         _log.warning("what killed processes left could not be removed: %s", error)
+
+
+def _recover() -> str:
+    """Have kern reclaim its own scratch of boxes that were killed; give its words."""
+    return run_kern(["recover"], timeout_s=_RECOVER_WAIT_S).stdout.strip()
 
 
 def _pruned(token: str, *, dry_run: bool) -> PruneReport | None:
@@ -117,7 +140,7 @@ def _pruned(token: str, *, dry_run: bool) -> PruneReport | None:
         if not dry_run:
             for folder in dead.folders:
                 remove_folder(folder)
-            for file in files:
+            for file in (*files, *dead.files):
                 file.unlink(missing_ok=True)
         return _report(dead, boxes, files, dry_run=dry_run)
 
@@ -131,7 +154,7 @@ def _report(
         boxes=tuple(boxes),
         workspaces=tuple(workspaces),
         folders=tuple(path for path in dead.folders if path not in workspaces),
-        files=tuple(files),
+        files=(*files, *dead.files),
         kern=None,
         dry_run=dry_run,
     )

@@ -1,124 +1,132 @@
-"""Remove a directory that hostile code filled, however deep and whatever its modes."""
+"""Remove folders of ours: at once where that is quick, else aside and in background.
+
+What takes longer is renamed first, so that it is gone from its place, and keeps the
+mark of its process in its name: it is removed by a thread, else at the end of the
+process, else by whoever looks for what dead processes left.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-import secrets
+import re
+import threading
+import time
+from collections import deque
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
-from .descriptors import Name, open_directory, unlock, unlock_child
-from .names import TEMPORARY_PREFIX
+from .emptying import empty_directory
 
-_PASSES = 3
+AT_ONCE_S = 0.03
+"""How long who removes a folder waits for it; thousands of files fit in."""
+_OURS = re.compile(r"(kern-tools-)[a-z]+(-[0-9a-f]{16}-[a-z0-9_]+)")
 
 _log = logging.getLogger(__name__)
 
 
-def empty_directory(root: int) -> bool:
-    """Remove everything below a descriptor, never following a link.
-
-    Directories found are first moved up to the top, so that depth costs neither open
-    descriptors nor recursion.
+def remove_directory(path: Path, descriptor: int) -> None:
+    """Have a directory be gone from its place, with all that is in it.
 
     Args:
-        root: Descriptor of the directory; it stays.
-
-    Returns:
-        Whether it is empty now. Entries of other users stay, as does what running code
-        keeps adding.
+        path: Where it is; nothing hostile may write beside it. Only one of ours goes on
+            in the background.
+        descriptor: The directory itself.
     """
-    for _ in range(_PASSES):
-        with suppress(OSError):
-            _empty(root)
-            if _is_empty(root):
-                return True
-    return False
+    aside = _OURS.fullmatch(path.name)
+    until_s = inf if aside is None else time.monotonic() + AT_ONCE_S
+    if remove_whole(path, descriptor, until_s=until_s) or time.monotonic() < until_s:
+        return
+    assert aside is not None
+    gone = path.with_name(f"{aside[1]}gone{aside[2]}")
+    with suppress(OSError):  # somebody else is at it already
+        path.rename(gone)
+        _background.add(gone, descriptor)
 
 
-def remove_directory(path: Path, descriptor: int) -> None:
+def remove_whole(path: Path, descriptor: int, *, until_s: float = inf) -> bool:
     """Remove a directory with all that is in it; what has to stay is logged.
 
     Args:
         path: Where it is; nothing hostile may write beside it.
         descriptor: The directory itself.
+        until_s: Stop at this time of `time.monotonic()`.
+
+    Returns:
+        Whether it is gone.
     """
-    emptied = empty_directory(descriptor)
+    emptied = empty_directory(descriptor, until_s=until_s)
+    if not emptied and time.monotonic() >= until_s:
+        return False
     try:
         path.rmdir()
     except FileNotFoundError:
-        return
+        return True
     except OSError as error:
         why = error.strerror if emptied else "some entries are not ours"
         _log.warning("workspace %s was not removed: %s", path, why)
+        return False
+    return True
 
 
-def remove_entry(parent: int, name: Name) -> None:
-    """Remove one entry of whatever kind, with all that is below it.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
-    unlock(parent)
-    try:
-        os.unlink(name, dir_fd=parent)
-    except IsADirectoryError:
-        directory = open_directory(parent, name)
-        try:
-            empty_directory(directory)
-        finally:
-            os.close(directory)
-        os.rmdir(name, dir_fd=parent)
+def wait_removed() -> None:
+    """Wait until nothing is left of what is removed in the background."""
+    _background.wait()
 
 
-def _empty(top: int) -> None:
-    moved = _clear(top, top)
-    while moved:
-        name = moved.pop()
-        with suppress(OSError):
-            below = open_directory(top, name)
+class _Background:
+    """Removes one folder after the other on a thread, which ends with the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left: deque[tuple[Path, int]] = deque()
+        self._thread: threading.Thread | None = None
+
+    def add(self, path: Path, descriptor: int) -> None:
+        with self._lock:
+            self._left.append((path, os.dup(descriptor)))
+            if self._thread is None:
+                self._thread = thread = threading.Thread(
+                    target=self._work, name="kern-tools-remove", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError:  # the process ends, which removes it too
+                    self._thread = None
+
+    def wait(self) -> None:
+        while (thread := self._thread) is not None:
+            thread.join()
+
+    def forget(self) -> None:
+        """Close what a forked child inherited; the parent removes it."""
+        for _, descriptor in self._left:
+            os.close(descriptor)
+
+    def _work(self) -> None:
+        while (next_one := self._next()) is not None:
+            path, descriptor = next_one
             try:
-                moved += _clear(below, top)
+                remove_whole(path, descriptor)
             finally:
-                os.close(below)
-            os.rmdir(name, dir_fd=top)
+                os.close(descriptor)
+
+    def _next(self) -> tuple[Path, int] | None:
+        with self._lock:
+            if self._left:
+                return self._left.popleft()
+            self._thread = None
+            return None
 
 
-def _clear(directory: int, top: int) -> list[str]:
-    """Remove the files of one directory and move its directories to the top."""
-    unlock(directory)
-    moved: list[str] = []
-    again = open_directory(directory, ".")
-    try:
-        with os.scandir(again) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    if not entry.is_dir(follow_symlinks=False):
-                        os.unlink(entry.name, dir_fd=directory)
-                    elif directory == top:
-                        moved.append(entry.name)
-                    else:
-                        moved.append(_move_up(directory, entry.name, top))
-    finally:
-        os.close(again)
-    return moved
+_background = _Background()
 
 
-def _move_up(directory: int, name: str, top: int) -> str:
-    up = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-    try:
-        os.rename(name, up, src_dir_fd=directory, dst_dir_fd=top)
-    except PermissionError:
-        unlock_child(directory, name, 0o700)
-        os.rename(name, up, src_dir_fd=directory, dst_dir_fd=top)
-    return up
+def _after_fork_in_child() -> None:
+    global _background
+    _background.forget()
+    _background = _Background()
 
 
-def _is_empty(directory: int) -> bool:
-    again = open_directory(directory, ".")
-    try:
-        with os.scandir(again) as entries:
-            return next(entries, None) is None
-    finally:
-        os.close(again)
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -33,6 +33,7 @@ class Seat:
         replaced: It is left for a conversation that has its seat already.
         leaver: The seat that has to be left before this one may be opened.
         again: The conversation had a sandbox, which is gone.
+        opening: The sandbox that is being opened.
         leases: How many hold it.
         used_s: When it was last claimed or given back.
     """
@@ -44,8 +45,25 @@ class Seat:
         self.replaced = False
         self.leaver: Seat | None = None
         self.again = False
+        self.opening: Sandbox | None = None
         self.leases = 1
         self.used_s = time.monotonic()
+        self._fate: dict[str, str] = {}  # what is set first is what stays
+
+    def give(self) -> bool:
+        """Have the opened sandbox be given out; False where nobody wants it now."""
+        return self._fate.setdefault("is", "given") == "given"
+
+    def cut_short(self) -> None:
+        """End the opening, where it is still under way, and wait for its end."""
+        unwanted = self._fate.setdefault("is", "unwanted") == "unwanted"
+        if unwanted and self.opening is not None:
+            self.opening.close()
+
+    @property
+    def unwanted(self) -> bool:
+        """Its opening was cut short."""
+        return self._fate.get("is") == "unwanted"
 
     @property
     def sandbox(self) -> Sandbox | None:

@@ -6,10 +6,13 @@ rename, so that nobody ever sees half of it; a lock keeps others from building i
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,13 +27,14 @@ from .engine import engine
 from .escaping import escape
 from .faults import FaultType, SandboxError, startup_fault
 from .fresh import FreshBoxes
-from .image_store import building
 from .installer_settings import InstallerSettings, installer_settings
 from .launch import Launch, Launcher
 from .mounts import DEPS, Mount
 from .outcome import result_of_call
-from .ownership import owned_folder, remove_folder
+from .ownership import discard_folder, owned_folder
 from .result import ExecutionResult
+from .underway import Opening
+from .uses import use
 from .waiting import wait_for
 
 _LAYOUT = 1
@@ -41,6 +45,7 @@ _OUTPUT_BYTES = 16 << 20
 _LINES_SHOWN = 15
 _SHORTEST_SECRET = 4
 _LOOKED_AT = 1000
+_LOOK_EVERY_S = 0.05
 _QUIET = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_NO_INPUT": "1",
@@ -49,11 +54,12 @@ _QUIET = {
 }
 
 
-def ensure_setup(launcher: Launcher) -> Deps:
+def ensure_setup(launcher: Launcher, opening: Opening) -> Deps:
     """Give what the setup line of a sandbox installs, running it where it is new.
 
     Args:
         launcher: Makes the boxes of the sandbox, whose config has a `setup`.
+        opening: May be cut short, and the setup with it.
 
     Returns:
         The shared folder.
@@ -66,12 +72,30 @@ def ensure_setup(launcher: Launcher) -> Deps:
     shared = made_cache_folder("setup")
     key = _key(launcher)
     folder = shared / key
-    if folder.is_dir():
-        return Deps(root=folder)
-    with building(f"setup-{key}"):
+    used = use("setup", key)  # from before the look, so that nobody removes it after
+    try:
         if not folder.is_dir():
-            _build(launcher, shared, folder)
-    return Deps(root=folder)
+            with _building(key, opening):
+                if not folder.is_dir():
+                    _build(launcher, shared, folder, opening)
+    except BaseException:
+        used.close()
+        raise
+    return Deps(root=folder, used=used)
+
+
+@contextmanager
+def _building(key: str, opening: Opening) -> Generator[None]:
+    """Hold the lock of one setup; a second one waits, and then finds it done."""
+    with (made_cache_folder() / f"setup-{key}.lock").open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                opening.check()
+                time.sleep(_LOOK_EVERY_S)
+        yield
 
 
 def _key(launcher: Launcher) -> str:
@@ -107,7 +131,7 @@ def _states(source: Path) -> list[tuple[str, int, int]]:
     ]
 
 
-def _build(launcher: Launcher, shared: Path, folder: Path) -> None:
+def _build(launcher: Launcher, shared: Path, folder: Path, opening: Opening) -> None:
     build = owned_folder("setup", shared)
     try:
         for name in ("deps", "given", "tmp", "workspace"):
@@ -116,11 +140,13 @@ def _build(launcher: Launcher, shared: Path, folder: Path) -> None:
         (build / "given" / "line").write_text(line + "\n", encoding="utf-8")
         settings = installer_settings(build / "given", _GIVEN)
         own = _own_launcher(launcher, build, settings)
-        _judge(_run(own), own.config, settings)
+        result = _run(own, opening)
+        opening.check()
+        _judge(result, own.config, settings)
         (build / "deps").chmod(0o755)
         (build / "deps").rename(folder)
     finally:
-        remove_folder(build)
+        discard_folder(build)
 
 
 def _own_launcher(
@@ -165,7 +191,7 @@ def _variables(
     return {"HOME": "/tmp", **_QUIET, **host, **where, **env, **found}
 
 
-def _run(launcher: Launcher) -> ExecutionResult:
+def _run(launcher: Launcher, opening: Opening) -> ExecutionResult:
     config = launcher.config
     call = Call(
         Work(language="command", argv=_COMMAND),
@@ -187,7 +213,8 @@ def _run(launcher: Launcher) -> ExecutionResult:
     dispatch = Dispatch(engine(), boxes, max_running=1)
     try:
         dispatch.submit(call)
-        seen = wait_for(call, lambda: dispatch.end(call, "cancel"))
+        with opening.ending(lambda: dispatch.end(call, "cancel")):
+            seen = wait_for(call, lambda: dispatch.end(call, "cancel"))
     finally:
         dispatch.close().result()
     return result_of_call(call, seen, config, files=[], limits_enforced=None)
@@ -240,16 +267,3 @@ def _secrets(config: SandboxConfig, settings: InstallerSettings) -> list[str]:
 def _password(word: str) -> set[str]:
     user, at, _ = urlsplit(word).netloc.rpartition("@")
     return {user, user.rpartition(":")[2]} if at else set()
-
-
-def forget_setups() -> int:
-    """Remove everything that setup lines installed; open sandboxes may use it still.
-
-    Returns:
-        How many were removed.
-    """
-    shared = made_cache_folder("setup")
-    kept = [
-        path for path in shared.iterdir() if re.fullmatch("[0-9a-f]{24}", path.name)
-    ]
-    return sum(remove_folder(path) for path in kept)

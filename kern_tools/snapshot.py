@@ -158,7 +158,7 @@ def restore_snapshot(
         root = held.enter_context(workspace.lent())
         with explained("restore a snapshot into", str(workspace.root)):
             both = meeting(root, contents)
-            stage = held.enter_context(staged(root))
+            stage = held.enter_context(staged(root, workspace.root))
             with explained_damage("restore", where):
                 _unpack(file, stage, contents, max_bytes)
             move_in(stage, root, contents, both)
@@ -167,29 +167,6 @@ def restore_snapshot(
     files = contents.files
     size = sum(member.size for member in files)
     return RestoreReport(len(files), size, tuple(origin.notes(here)), origin)
-
-
-def read_origin(source: Location, *, max_bytes: int = LIMIT_BYTES) -> Origin:
-    """Read what a snapshot says about where it was made, and nothing else of it.
-
-    Args:
-        source: A path, or a URL for fsspec.
-        max_bytes: Download no more than about this.
-
-    Returns:
-        Versions, image and options, as the file says; judge them before using them.
-
-    Raises:
-        SnapshotError: It is no snapshot, or it cannot be read.
-        ImportError: The URL needs a library that is not installed; the text names it.
-    """
-    where = named(source)
-    with (
-        explained_location("read", where),
-        read(source, max_bytes + _DOWNLOAD_SPARE_BYTES) as file,
-        explained_damage("read", where),
-    ):
-        return Origin.parsed(Reader(file, max_bytes).info())
 
 
 def remove_snapshot(location: Location) -> bool:

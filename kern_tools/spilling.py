@@ -11,8 +11,8 @@ from contextlib import suppress
 from itertools import islice
 
 from .descriptors import entry_mode, make_directory, open_directory
+from .emptying import remove_entry
 from .names import PRIVATE_DIR
-from .removal import remove_entry
 from .writing import replace_file
 
 KEPT_FILES = 20

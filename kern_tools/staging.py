@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 from .contents import Contents, Member, shown
 from .descriptors import (
@@ -17,7 +17,9 @@ from .descriptors import (
     open_directory,
     unlock,
 )
-from .removal import remove_entry
+from .emptying import remove_entry
+from .names import PRIVATE_DIR
+from .ownership import owned_name
 from .spilling import private_directory
 from .writing import CREATE, write_all
 
@@ -25,14 +27,18 @@ _REQUEST = Request("restore into", "the workspace")
 
 
 @contextmanager
-def staged(root: int) -> Generator[int]:
+def staged(root: int, path: Path) -> Generator[int]:
     """Yield an empty directory on the workspace's own disk, removed at the end.
 
     It lies in `.kern/`, where code in a box can reach it: what is done in it follows no
     link, and what code adds to it is no more than it could write itself.
+
+    Args:
+        root: Descriptor of the workspace.
+        path: Where the workspace is.
     """
     private = private_directory(root)
-    name = f"restore-{secrets.token_hex(8)}"
+    name = owned_name("restore", path / PRIVATE_DIR)
     try:
         os.mkdir(name, 0o700, dir_fd=private)
         try:

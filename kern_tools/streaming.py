@@ -117,6 +117,8 @@ class CallStream:
             raise StopAsyncIteration
         try:
             return await self._anext()
+        except GeneratorExit:  # nothing can be awaited; its own end lets go of the call
+            raise
         except BaseException:
             await self.aclose()
             raise
@@ -193,7 +195,7 @@ class CallStream:
         if os.getpid() != self._pid:
             return  # the box is that of the process before a fork
         if (conduct := self._end()) is not None:
-            conduct.let_go()
+            conduct.lose()
 
 
 def _mixed() -> RuntimeError:

@@ -84,7 +84,7 @@ def run_turn(calls: Sequence[Call]) -> list[Reply]:
     if len(calls) < 2:
         return [call.run() for call in calls]
     with Apart(lambda: arun_turn(calls)) as turn:
-        return turn.done.result()
+        return turn.result()
 
 
 async def arun_turn(calls: Sequence[Call]) -> list[Reply]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import _thread
 import logging
+import os
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from .conversations import Conversation
-from .faults import SandboxError, startup_fault
+from .evicting import check_may_part, evicting
+from .faults import SandboxClosed, SandboxError, startup_fault
 from .keeping import Keeping
 from .lease import until_left
 from .sandbox import Sandbox
@@ -53,7 +57,7 @@ class Turnover:
         """Open a seat's sandbox; `seat.opened` tells when, or why it failed."""
         try:
             if seat.leaver is not None:
-                self._end(seat.leaver, self._keeping.evict)
+                self._evict(seat.leaver, seat)
             sandbox = self._build(seat)
         except BaseException as error:
             self._seats.remove(seat)
@@ -75,6 +79,8 @@ class Turnover:
         Raises:
             SandboxError: It was closed, but could not be kept.
         """
+        check_may_part([seat])
+        seat.cut_short()
         if seat.opened.exception() is not None:
             return
         while not self._seats.leave(seat):
@@ -94,6 +100,7 @@ class Turnover:
         Raises:
             SandboxError: One could not be kept.
         """
+        check_may_part(self._seats.all())
         seats = self._seats.close()
         self._closing.set()
         with ThreadPoolExecutor(CLOSED_AT_ONCE, "kern-tools-pool-close") as threads:
@@ -103,21 +110,56 @@ class Turnover:
         for done in parted:
             done.result()
 
-    def _build(self, seat: Seat) -> Sandbox:
-        sandbox = Sandbox(self._config)
+    def abandon(self, pid: int) -> None:
+        """Do as `close` some time soon, for a pool that was lost without it.
+
+        May be called by the collector in any thread, and whatever that thread holds.
+
+        Args:
+            pid: The process that made the pool; in a forked child nothing is done.
+        """
+        if os.getpid() != pid:
+            return
+        count = len(self._seats)
+        _thread.start_new_thread(self._close_lost, ())  # `threading` takes a lock
+        if count:
+            message = f"unclosed pool of {count} sandboxes: use `with`, or `close()`"
+            warnings.warn(message, ResourceWarning, 2)
+
+    def _close_lost(self) -> None:
         try:
+            self.close()
+        except Exception:
+            _log.exception("files of a pool that was not closed could not be kept")
+
+    def _build(self, seat: Seat) -> Sandbox:
+        sandbox = seat.opening = Sandbox(self._config)
+        try:
+            if seat.unwanted:
+                sandbox.close()
             sandbox.open()
             lost = self._keeping.restore(seat.whose, sandbox)
             if lost is None and seat.again:
                 lost = "files"
             if lost is not None:
                 sandbox.declare_lost(lost)
+            if not seat.give():
+                raise SandboxClosed("the sandbox was closed while it was being opened")
         except BaseException as error:
             sandbox.close()
             if isinstance(error, SandboxError) and error.fault is None:
                 error.fault = startup_fault(error.code, str(error))
             raise
         return sandbox
+
+    def _evict(self, seat: Seat, entering: Seat | None) -> None:
+        """End a seat that nobody uses; `on_evict` may refuse.
+
+        Raises:
+            SandboxError: It could not be kept, or should not be closed.
+        """
+        with evicting(seat, entering):
+            self._end(seat, self._keeping.evict)
 
     def _end(self, seat: Seat, keep: _Keep | None) -> None:
         """Close the sandbox of a seat that is being left; if it cannot be kept, stay.
@@ -157,7 +199,7 @@ class Turnover:
         while not self._closing.wait(self._pause_s(timeout_s)):
             for seat in self._seats.leave_unused(time.monotonic() - timeout_s):
                 try:
-                    self._end(seat, self._keeping.evict)
+                    self._evict(seat, None)
                 except Exception:
                     _log.exception("a sandbox that went unused stays open")
 

@@ -50,9 +50,6 @@ async def await_for(call: Call, cancel: Callable[[], None]) -> Evidence:
         cancel()
         await _asettle(waited)
         raise
-    except GeneratorExit:  # the event loop is gone: there is nothing to wait with
-        cancel()
-        raise
 
 
 async def asettle(call: Call) -> None:

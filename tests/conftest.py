@@ -10,7 +10,12 @@ import pytest
 from kern_tools.image import ensure_image
 
 # The contracts ship in the package; without this their asserts would show no values.
-pytest.register_assert_rewrite("kern_tools.testing", "kern_tools.sandbox_contract")
+pytest.register_assert_rewrite(
+    "kern_tools.testing",
+    "kern_tools.contract_calls",
+    "kern_tools.contract_ending",
+    "kern_tools.contract_place",
+)
 
 
 @pytest.fixture

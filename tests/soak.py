@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kern_tools import FaultType, Sandbox
+from kern_tools.removal import wait_removed
 from kern_tools.sandbox_contract import NAMED, named_processes
 
 MODES = ("fresh", "resident", "kernel")
@@ -64,9 +65,11 @@ def nothing_left() -> Generator[None]:
                 sandbox.run_code("1")
                 asyncio.run(sandbox.arun_code("1"))
             gc.collect()
+            wait_removed()
             before = Held.now()
             yield
             gc.collect()
+            wait_removed()
             after = Held.now()
         finally:
             tempfile.tempdir = usual

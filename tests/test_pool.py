@@ -314,6 +314,15 @@ def test_a_dropped_conversation_starts_anew(tmp_path: Path) -> None:
         assert not sandbox.run_code("1").state_new
 
 
+async def test_a_conversation_is_dropped_without_blocking(tmp_path: Path) -> None:
+    """The event loop is free while its sandbox is closed."""
+    async with pool_of(snapshots=tmp_path) as pool:
+        sandbox = await pool.aget("t1")
+        assert await pool.adrop("t1")
+        assert not sandbox.is_open
+        assert not await pool.adrop("t1")
+
+
 def test_a_sandbox_that_cannot_be_kept_stays(tmp_path: Path) -> None:
     """Room is not made by losing files: whoever wants it is told why there is none."""
     place = tmp_path / "file"

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import set_default_openai_client, set_tracing_disabled
 from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI
 from llama_index.core.llms.mock import MockFunctionCallingLLM
-from openai import OpenAI
+from openai import AsyncOpenAI, OpenAI
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
@@ -25,6 +26,7 @@ def _model(opened: ExitStack) -> BaseChatModel:
     script: list[Step] = [
         ScriptedCall("run_code", {"code": "import pandas\n1/0"}),
         "nothing",
+        *(ScriptedCall("execute", {"command": "ls | wc -l"}), "none"),
         *[ScriptedCall("run_code", {"code": "1/0"})] * 3,
         ScriptedCall("list_files", {}),
         "no file",
@@ -40,6 +42,15 @@ def _client(opened: ExitStack) -> OpenAI:
     return opened.enter_context(OpenAI(base_url=server.url, api_key="k"))
 
 
+def _agents_client(opened: ExitStack) -> None:
+    """Give the Agents SDK a client and no tracing."""
+    call = ScriptedCall("run_code", {"code": "print(6 * 7)"})
+    server = opened.enter_context(ScriptedServer([call, "nothing"]))
+    set_tracing_disabled(True)
+    client = AsyncOpenAI(base_url=server.url, api_key="k")
+    set_default_openai_client(client, use_for_tracing=False)
+
+
 @pytest.fixture
 def names() -> Iterator[dict[str, Any]]:
     """What the README's reader brings along: models and clients."""
@@ -49,6 +60,7 @@ def names() -> Iterator[dict[str, Any]]:
             "client": _client(opened),
             "llm": MockFunctionCallingLLM(),
         }
+        _agents_client(opened)
         yield names
         if isinstance(sandbox := names.get("sandbox"), Sandbox):
             sandbox.close()
@@ -77,6 +89,7 @@ def test_every_python_block_runs(
     assert "while it runs" in printed
     assert "done nothing" in printed
     assert "repeated" in printed
+    assert "42\n" in printed
     assert "weather.csv" in (tmp_path / "run.html").read_text()
     assert (tmp_path / "report.tar.gz").is_file()
     assert (tmp_path / "results" / "report.txt").read_text() == "42"

@@ -7,12 +7,21 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
+from math import inf
 from pathlib import Path
 
 import pytest
 
+from kern_tools import removal
+from kern_tools.ownership import discard_folder, owned_folder, owner
+from kern_tools.prune import prune
+from kern_tools.removal import wait_removed
 from kern_tools.workspace import Workspace
+
+from .hosts import BEGIN, ended
 
 NOBODY = 65534
 
@@ -77,6 +86,109 @@ def test_odd_names_and_many_files_are_removed() -> None:
             (inner / f"{number}").touch()
     workspace.close()
     assert not workspace.root.exists()
+
+
+def remains() -> list[Path]:
+    """Give the folders that this process has yet to remove."""
+    return list(Path(tempfile.gettempdir()).glob(f"kern-tools-*-{owner().token}-*"))
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every removal take longer than anybody waits for."""
+    monkeypatch.setattr(removal, "AT_ONCE_S", 0.0)
+
+
+def test_what_is_small_is_removed_by_who_closes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No thread is started, and nothing is left for later."""
+    wait_removed()
+    monkeypatch.setattr(removal, "AT_ONCE_S", 60.0)  # a busy disk is no matter here
+    workspace = Workspace.create()
+    workspace.write_file("a", "x")
+    before = set(threading.enumerate())
+    workspace.close()
+    assert {t.name for t in set(threading.enumerate()) - before} == set()
+    assert remains() == []
+
+
+TREES = {
+    "wide": "for n in range(2000): os.mknod(f'{n}')",
+    "deep": "for n in range(100): os.mkdir('d'); os.chdir('d')",
+    "locked": "for n in range(9): os.mkdir('d'); os.chdir('d'); os.chmod('.', 0)",
+}
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("tree", TREES.values(), ids=list(TREES))
+def test_what_takes_long_is_gone_at_once_and_removed_in_the_background(
+    tree: str,
+) -> None:
+    """Who closes does not wait, and others never see it half removed."""
+    workspace = Workspace.create()
+    made = [sys.executable, "-c", f"import os\n{tree}"]
+    subprocess.run(made, cwd=workspace.root, check=True)
+    workspace.close()
+    assert not workspace.root.exists()
+    wait_removed()
+    assert remains() == []
+
+
+@pytest.mark.usefixtures("slow")
+def test_folders_are_removed_one_after_the_other() -> None:
+    """However many there are, one thread does it, and ends with the last."""
+    folders = [owned_folder("deps") for _ in range(20)]
+    for folder in folders:
+        (folder / "file").write_text("x")
+        discard_folder(folder)
+        threads = [t for t in threading.enumerate() if t.name == "kern-tools-remove"]
+        assert len(threads) <= 1
+    assert not any(folder.exists() for folder in folders)
+    wait_removed()
+    assert remains() == []
+
+
+LONG = (
+    "from kern_tools import ownership, removal\n"
+    "from kern_tools.workspace import Workspace\n"
+    "removal.AT_ONCE_S = 0.0\n"
+    "removal._Background._work = lambda _: None\n"
+    "workspace = Workspace.create()\n"
+    "for name in ('a/b', 'a/c', 'd'): workspace.write_file(name, 'x')\n"
+    "workspace.close()\n"
+    "say(workspace.root, workspace.root.exists())\n"
+)
+"""Closes what is not removed before the process ends: its thread never gets to it."""
+
+
+@pytest.mark.usefixtures("fresh_cache")
+def test_what_the_end_of_a_process_finds_is_removed_then() -> None:
+    """Nothing is left of a process that ends in order."""
+    (line,) = ended(LONG)
+    root, still_there = line.split()
+    assert still_there == "False"
+    assert list(Path(root).parent.glob(f"*{Path(root).name[-25:]}")) == []
+    assert prune(older_than_days=inf).processes == 0
+
+
+@pytest.mark.usefixtures("fresh_cache")
+@pytest.mark.parametrize(
+    "end",
+    ["os.kill(os.getpid(), 9)\n", "ownership._AT_EXIT_S = 0.0\n"],
+    ids=["killed", "in a hurry"],
+)
+def test_what_a_process_did_not_get_to_is_pruned(end: str) -> None:
+    """Its name still says whose it was; a process that ends in order tells it too."""
+    command = [sys.executable, "-c", BEGIN + LONG + end]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    path, still_there = done.stdout.split()
+    root = Path(path)
+    gone = root.with_name(root.name.replace("-ws-", "-gone-"))
+    assert (still_there, gone.exists()) == ("False", True)
+    assert "kill" in end or str(gone) in done.stderr
+    assert prune(older_than_days=inf).folders == (gone,)
+    assert not gone.exists()
 
 
 def test_a_directory_that_is_gone_is_no_error() -> None:

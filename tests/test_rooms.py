@@ -36,24 +36,26 @@ LEVELS = {
     " toolsets",
     "options": "config mounts option_table options scratch",
     "results": "artifact_schema events markup picture reply result",
-    "folders": "cache descriptors ownership removal",
+    "folders": "cache descriptors emptying ownership removal uses",
     "images": "binary elf host host_image host_python image image_store inventory"
     " package_image packages rootfs",
     "files": "archive contents export listing locations origin snapshot spilling"
     " staging tracking walking watching workspace workspace_cap writing",
     "boxes": "accounts backlog box call capture conduct deps dispatch driver"
-    " driver_modes driver_search driver_values engine frames fresh imports"
-    " installer_settings languages launch opened outcome processes prune service"
-    " session setup streaming streams supervisor turns verdict waiting",
+    " driver_modes driver_search driver_values engine expiry frames fresh holdings"
+    " imports installer_settings languages launch opened outcome processes prune"
+    " service session setup streaming streams supervisor turns underway verdict"
+    " waiting",
     "reading": "edits excerpt facts hints nearest pages prompting rendering values",
-    "sandboxes": "sandbox",
-    "pools": "conversations keeping lease pool seats turnover",
+    "sandboxes": "one_shot sandbox sandbox_calls sandbox_files",
+    "pools": "conversations evicting keeping lease pool seats turnover",
     "tools": "apart arguments code_tools codetext edit_tool file_tools filespec"
     " jsontext ledger loop_calls loop_events loop_result once other_tools policy"
     " properties retold runspec schema search search_tools shell_output shell_tool"
     " source stop tools toolspec turn watch wire wire_definitions wire_history",
     "displays": "notebook run_record run_view terminal transcript transcript_page",
-    "testing": "sandbox_contract scripted scripted_app scripted_wire stand_in testing",
+    "testing": "contract contract_calls contract_ending contract_place contract_view"
+    " sandbox_contract scripted scripted_app scripted_wire stand_in testing",
     "screens": "cli demo doctor flags frameworks image_commands mcp_command opening"
     " prompt_command prune_command running screen tool_forms",
 }

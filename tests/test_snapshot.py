@@ -32,7 +32,6 @@ from kern_tools import Sandbox, SandboxConfig, SandboxError
 from kern_tools.faults import SnapshotError, WorkspaceError
 from kern_tools.image import ImageRef
 from kern_tools.snapshot import (
-    read_origin,
     remove_snapshot,
     restore_snapshot,
     save_snapshot,
@@ -553,15 +552,14 @@ def test_a_snapshot_goes_to_any_url(workspace: Workspace, other: Workspace) -> N
     save_snapshot(workspace, url)
     workspace.write_file("a", "second")
     save_snapshot(workspace, url)
-    restore_snapshot(other, url)
-    assert other.read_file("a") == b"second"
+    restored = restore_snapshot(other, url)
+    assert (other.read_file("a"), restored.origin.format) == (b"second", 1)
     kept = (
         cast("Any", fsspec)
         .filesystem("memory")
         .ls("/kern-tools-tests/deep", detail=False)
     )
     assert kept == ["/kern-tools-tests/deep/s.tar.gz"]
-    assert read_origin(url).format == 1
     assert [remove_snapshot(url), remove_snapshot(url)] == [True, False]
 
 
@@ -617,13 +615,13 @@ def test_the_secrets_of_a_url_are_in_no_error(workspace: Workspace) -> None:
 
 
 def test_what_made_a_snapshot_is_told_without_secrets(
-    workspace: Workspace, tmp_path: Path
+    workspace: Workspace, other: Workspace, tmp_path: Path
 ) -> None:
     """The options are there, the values of `env` are not."""
     config = SandboxConfig(memory_mb=640, env={"TOKEN": SECRET})
     image = ImageRef("localhost/one:1", host_python=True)
     save_snapshot(workspace, tmp_path / "s", config=config, image=image)
-    origin = read_origin(tmp_path / "s")
+    origin = restore_snapshot(other, tmp_path / "s").origin
     assert origin.config["memory_mb"] == 640
     assert origin.config["env"] == ["TOKEN"]
     assert origin.image == "localhost/one:1"

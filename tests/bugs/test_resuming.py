@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,10 +27,10 @@ from llama_index.core.agent.workflow import (
 )
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.llms.mock import MockFunctionCallingLLM
-from llama_index.core.workflow import Context
+from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
 from workflows.context.serializers import PickleSerializer
 
-from kern_tools import Sandbox
+from kern_tools import ConfigError, Sandbox
 from kern_tools.adapters import langchain, llama_index, openai
 from kern_tools.tools import tools_of
 
@@ -187,3 +188,40 @@ def test_a_turn_answered_again_runs_again_only_by_default(
     assert first.items == second.items or not idempotent
     assert "ran" in json.dumps(second.items)
     assert runs(sandbox) == (1 if idempotent else 2)
+
+
+class Twice(Workflow):
+    """A step of one's own that makes the same call twice."""
+
+    run_code: Any = None
+
+    @step
+    async def go(self, ctx: Context, ev: StartEvent) -> StopEvent:
+        """Make it."""
+        for _ in range(2):
+            await self.run_code.acall(code=COUNTS, ctx=ctx)
+        return StopEvent(result="done")
+
+
+@pytest.mark.bug("calls that run again on resume")
+@old_attributes
+async def test_calls_of_a_step_of_ones_own_have_no_id_and_run(sandbox: Sandbox) -> None:
+    """The framework names those of agents alone; a loop may repeat itself.
+
+    Source: https://github.com/langchain-ai/langgraph/issues/3126
+    """
+    workflow = Twice()
+    (workflow.run_code,) = llama_index.as_tools(sandbox, "run_code", idempotent=True)
+    assert await workflow.run() == "done"
+    assert runs(sandbox) == 2
+
+
+def test_a_release_that_names_no_calls_is_refused(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says what to install; without the option nothing is asked for."""
+    monkeypatch.setitem(sys.modules, "workflows.runtime.types.results", None)
+    with pytest.raises(ConfigError) as caught:
+        llama_index.as_tools(sandbox, idempotent=True)
+    assert caught.value.option == "idempotent"
+    assert llama_index.as_tools(sandbox)

@@ -21,6 +21,7 @@ class SlowRegistry(ThreadingHTTPServer):
     Attributes:
         upstream: The real registry's `localhost:PORT`.
         host: Ours, to use in its place.
+        began: Set when a client was given the first piece of a layer.
         abandoned: Set when a client has gone away in the middle of a layer.
     """
 
@@ -30,6 +31,7 @@ class SlowRegistry(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.upstream = upstream
         self.host = f"localhost:{self.server_port}"
+        self.began = threading.Event()
         self.abandoned = threading.Event()
         self.released = threading.Event()
         self._thread = threading.Thread(target=self.serve_forever)
@@ -81,6 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
                 break
             self.wfile.write(body[sent : sent + _PIECE_BYTES])
             sent += _PIECE_BYTES
+            self._registry.began.set()
         self.wfile.write(body[sent:])
 
     def log_message(self, format: str, *args: object) -> None:

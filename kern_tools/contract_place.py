@@ -1,0 +1,168 @@
+"""The place that code of a sandbox runs in: what it sees, and what stays."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from .contract import Make, SandboxClauses
+from .faults import SnapshotError, WorkspaceError
+
+_SEEN = "import os\nprint(set(os.listdir()) - {'.kern'}, open('d/a.txt').read())"
+
+
+class PlaceContract(SandboxClauses):
+    """Files stay; code sees what a script would see, and no network."""
+
+    def test_files_stay_and_are_reported(self, make: Make) -> None:
+        """What a call changed is listed with it; the next call finds it."""
+        sandbox = make()
+        sandbox.write_file("a.txt", "1")
+        changed = sandbox.run_code("open('a.txt', 'w').write('22')\nopen('b', 'w');")
+        assert [(f.path, f.change) for f in changed.files] == [
+            ("a.txt", "modified"),
+            ("b", "created"),
+        ]
+        assert sandbox.run_code("print(open('a.txt').read())").stdout == "22\n"
+        with pytest.raises(WorkspaceError) as refused:
+            sandbox.read_file("../outside")
+        assert refused.value.code == "outside"
+
+    def test_a_cell_sees_what_a_script_would(self, make: Make) -> None:
+        """`__main__`, the folder first on the path, `exit`, and a working fork."""
+        code = (
+            "import sys, multiprocessing, mine\n"
+            "def square(n): return n * n\n"
+            "print(__name__, sys.path[0], sys.argv, mine.x)\n"
+            "with multiprocessing.Pool(2) as pool: print(pool.map(square, [2, 3]))\n"
+            "exit(4)"
+        )
+        sandbox = make()
+        sandbox.write_file("mine.py", "x = 5")
+        result = sandbox.run_code(code)
+        assert result.stdout == "__main__ /workspace [''] 5\n[4, 9]\n"
+        assert result.exit_code == 4
+
+    def test_modules_in_the_workspace_do_not_reach_our_driver(self, make: Make) -> None:
+        """A file named like one of Python's own breaks the code's import alone."""
+        sandbox = make()
+        for name in ("traceback", "linecache", "json", "io", "site", "posix"):
+            sandbox.write_file(f"{name}.py", "raise SystemExit(99)")
+        result = sandbox.run_code("print('on')\n1/0")
+        assert (result.stdout, result.exit_code) == ("on\n", 1)
+        assert "ZeroDivisionError" in result.code_stderr
+
+    @pytest.mark.parametrize("language", ["bash", "sh"])
+    def test_a_shell_runs_as_itself(self, make: Make, language: str) -> None:
+        """Its streams and its exit code are its own; a long script fits."""
+        sandbox = make()
+        result = sandbox.run_code("echo out; echo err >&2; exit 3", language)
+        assert (result.stdout, result.code_stderr) == ("out\n", "err\n")
+        assert (result.exit_code, result.fault) == (3, None)
+        long = "echo " + "x" * 300_000 + " | wc -c"
+        assert sandbox.run_code(long, language).stdout == "300001\n"
+
+    def test_the_network_is_off(self, make: Make) -> None:
+        """Only the box's own loopback is there."""
+        code = "import socket\nprint([name for _, name in socket.if_nameindex()])"
+        assert make().run_code(code).stdout == "['lo']\n"
+
+    # -- files from the host
+
+    @pytest.mark.parametrize(
+        "data",
+        [b"", b"one\r\ntwo\n", bytes(range(256)), "\ufeffé\r\n".encode()],
+        ids=["empty", "line ends", "every byte", "text"],
+    )
+    def test_files_are_kept_byte_for_byte(self, make: Make, data: bytes) -> None:
+        """Written here and read by code, written by code and read here."""
+        sandbox = make()
+        sandbox.write_file("in/a.bin", data)
+        code = "import shutil\nshutil.copy('in/a.bin', 'b.bin')"
+        assert [f.path for f in sandbox.run_code(code).files] == ["b.bin"]
+        assert sandbox.read_file("b.bin") == sandbox.read_file("in/a.bin") == data
+        assert [(f.path, f.size) for f in sandbox.list_files()] == [
+            ("b.bin", len(data)),
+            ("in/a.bin", len(data)),
+        ]
+
+    @pytest.mark.parametrize(
+        ("path", "code"),
+        [
+            ("../outside", "outside"),
+            ("/etc/passwd", "outside"),
+            ("a\0b", "bad_path"),
+            ("pipe", "not_regular"),
+            ("link", "not_regular"),
+            ("linked/passwd", "not_regular"),
+            ("folder", "is_directory"),
+            ("absent", "not_found"),
+        ],
+    )
+    def test_what_code_plants_leads_nowhere(
+        self, make: Make, path: str, code: str
+    ) -> None:
+        """No link is followed and no pipe is waited for, from the host's side."""
+        sandbox = make()
+        planted = (
+            "import os\nos.mkfifo('pipe')\nos.mkdir('folder')\n"
+            "os.symlink('/etc/passwd', 'link')\nos.symlink('/etc', 'linked')"
+        )
+        assert sandbox.run_code(planted).success
+        with pytest.raises(WorkspaceError) as refused:
+            sandbox.read_file(path)
+        assert refused.value.code == code
+
+    def test_results_are_exported_as_plain_files(
+        self, make: Make, tmp_path: Path
+    ) -> None:
+        """Regular files alone, never executable, and nothing is overwritten unasked."""
+        sandbox = make()
+        sandbox.run_code(
+            "import os\nos.mkdir('out')\nopen('out/a.txt', 'w').write('1')\n"
+            "os.chmod('out/a.txt', 0o755)\nos.symlink('/etc/passwd', 'out/link')"
+        )
+        (copy,) = sandbox.export(tmp_path, "out")
+        assert (copy.name, copy.read_text()) == ("a.txt", "1")
+        assert not copy.stat().st_mode & 0o111
+        with pytest.raises(WorkspaceError) as refused:
+            sandbox.export(tmp_path, "out")
+        assert refused.value.code == "exists"
+
+    # -- snapshots
+
+    def test_a_snapshot_goes_on_in_another_sandbox(
+        self, make: Make, tmp_path: Path
+    ) -> None:
+        """Files come back; links, our own files, processes and names do not."""
+        sandbox, kept = make(env={"TOKEN": "s3cret"}), tmp_path / "run.tar.gz"
+        sandbox.run_code(
+            "import os\nos.mkdir('d')\nopen('d/a.txt', 'w').write('kept')\n"
+            "os.symlink('/etc/passwd', 'link')\nx = 1"
+        )
+        saved = sandbox.snapshot(kept)
+        assert (saved.files, saved.left_out) == (1, 1)
+        assert b"s3cret" not in gzip.decompress(kept.read_bytes())
+        other = make()
+        restored = other.restore(kept)
+        assert (restored.files, restored.origin.config["mode"]) == (
+            1,
+            sandbox.config.mode,
+        )
+        seen = other.run_code(_SEEN)
+        assert seen.stdout == "{'d'} kept\n"
+        assert seen.files == []
+
+    def test_what_is_no_snapshot_changes_nothing(
+        self, make: Make, tmp_path: Path
+    ) -> None:
+        """It is refused whole, before anything is written."""
+        sandbox = make()
+        sandbox.write_file("a.txt", "1")
+        (tmp_path / "run.tar.gz").write_bytes(b"no archive")
+        with pytest.raises(SnapshotError) as refused:
+            sandbox.restore(tmp_path / "run.tar.gz")
+        assert refused.value.code == "bad_snapshot"
+        assert [f.path for f in sandbox.list_files()] == ["a.txt"]
