@@ -63,8 +63,9 @@ test-vm: $(READY)
 	$(BIN)/pytest tests/vm -m vm $(ARGS)
 
 test-model: $(READY) $(READY2)
-	$(BIN)/pytest tests/model -m model $(ARGS)
-	$(VENV2)/bin/pytest tests/model/test_llama_index.py -m model $(ARGS)
+	$(BIN)/pytest tests/model -m model -v -o faulthandler_timeout=0 $(ARGS)
+	$(VENV2)/bin/pytest tests/model/test_llama_index.py -m model -v \
+	-o faulthandler_timeout=0 $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

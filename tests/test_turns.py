@@ -48,11 +48,12 @@ class Interrupts:
         return self._left < 0
 
     def __enter__(self) -> Interrupts:
+        self._before = sys.gettrace()  # of who measures coverage
         sys.settrace(self._trace)
         return self
 
     def __exit__(self, *error: object) -> None:
-        sys.settrace(None)
+        sys.settrace(self._before)
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
         if frame.f_code.co_filename not in self._files or in_finalizer(frame):
