@@ -39,14 +39,10 @@ class Apart(Generic[T]):
         self._context = copy_context()
 
     def __enter__(self) -> Self:
-        thread = threading.Thread(
-            target=self._context.run, args=[self._run], name="kern-apart"
-        )
+        target = self._context.run
         try:
-            thread.start()
-        except RuntimeError:  # There can be no more threads.
-            raise
-        except BaseException:  # It has begun all the same, and has to end.
+            threading.Thread(target=target, args=[self._run], name="kern-apart").start()
+        except BaseException:  # It may have begun all the same.
             self._stop()
             raise
         return self
@@ -59,7 +55,8 @@ class Apart(Generic[T]):
     ) -> None:
         if error is not None:
             self._stop()
-        wait([self.done])
+        else:
+            wait([self.done])
 
     def result(self) -> T:
         """Wait for what comes of it, and give it or raise it."""
@@ -68,12 +65,15 @@ class Apart(Generic[T]):
         return self.done.result()
 
     def _stop(self) -> None:
-        self._stopped = True  # Whichever comes first, this or the task, the other sees.
-        if self._running is not None:
-            loop, task = self._running
-            with suppress(RuntimeError):  # The loop has just ended by itself.
-                loop.call_soon_threadsafe(task.cancel)
-        wait([self.done])
+        self._stopped = True
+        if self._running is None:
+            return  # A thread that begins only now sees that, and does nothing.
+        loop, task = self._running
+        with suppress(RuntimeError):  # The loop has just ended by itself.
+            loop.call_soon_threadsafe(task.cancel)
+        while not self.done.done():
+            with suppress(BaseException):  # A second Ctrl-C leaves no box behind.
+                wait([self.done], timeout=PAUSE_S)
 
     def _run(self) -> None:
         try:

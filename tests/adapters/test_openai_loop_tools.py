@@ -570,7 +570,7 @@ def _do_less(_: Any) -> str:
 
 def test_what_is_added_to_a_shell_reply_reaches_the_model(sandbox: Sandbox) -> None:
     """That it is the same call again, and the note of `on_fault`."""
-    turn = shell_call("echo before; sleep 50", timeout_ms=500)
+    turn = shell_call("echo before; sleep 50", timeout_ms=1500)
     with serving(turn, turn, "ok") as server:
         tools = as_tools(sandbox)
         result = loop("sync", server, tools, shell=True, on_fault=_do_less)
