@@ -306,7 +306,8 @@ class Box:
 
     def _let_mounts_go(self) -> None:
         mounts, self._mounts = self._mounts, -1
-        os.close(mounts)
+        if mounts >= 0:  # else it was asked for twice
+            os.close(mounts)
         self.engine.post(self._dispose)
 
     def words(self) -> tuple[str, str]:
@@ -331,6 +332,8 @@ class Box:
             self.kill()
 
     def _dispose(self) -> None:
+        if self.disposed:
+            return
         self._release_slot()
         self.launch.forget_env_file()
         for descriptor in self._descriptors():
