@@ -24,17 +24,17 @@ def test_closing_ends_a_pull(slow_registry: SlowRegistry) -> None:
         sandbox.close()
         assert isinstance(opening.exception(60), SandboxClosed)
     assert slow_registry.abandoned.wait(60)
-    assert pulling() == []
+    assert pulling(slow_registry.host) == []
 
 
-def pulling() -> list[bytes]:
-    """Give the command lines that pull."""
+def pulling(host: str) -> list[bytes]:
+    """Give the command lines that pull from one registry."""
     found: list[bytes] = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = entry.read_bytes()
         except OSError:
             continue
-        if b"\0pull\0" in line:
+        if b"\0pull\0" in line and host.encode() in line:
             found.append(line)
     return found

@@ -128,7 +128,7 @@ def test_an_image_is_looked_into_once(python: str) -> None:
 
 def test_what_each_image_has_is_found(busybox: str, node: str, shell_less: str) -> None:
     """By its shell, or program by program where it has none."""
-    assert image_inventory(busybox) is None  # not pulled yet
+    assert image_inventory(f"{busybox}-not-pulled") is None
     for image in (busybox, node, shell_less):
         ensure_image(image)
     found = image_inventory(busybox)
