@@ -18,7 +18,8 @@ from kern_tools.tools import tools_of
 QUESTION = "What is 2**100?"
 VALUE = "1267650600228229401496703205376"
 TOOL = "run_code"
-MAX_TURNS = 6
+# It may send the same call again for as long as it is asked.
+MAX_TURNS = 3
 MAX_TOKENS = 200  # A stubborn answer would go on until the context is full.
 
 Call = tuple[Any, ExecutionResult | None]
@@ -44,7 +45,8 @@ class Seen:
 def judged(name: str, sandbox: Sandbox, told: list[str]) -> Generator[Seen]:
     """Check that a call was right, that its value came back, and that the loop ended.
 
-    What the model says of it is not looked at: that would be a test of its wits.
+    Whether the model ends it or the limit on turns, and what it says of the value, is
+    not looked at: that would be a test of its wits.
 
     Args:
         name: Which loop it is.

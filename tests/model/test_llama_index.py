@@ -44,7 +44,7 @@ async def test_llama_index(model_url: str, told: list[str]) -> None:
 
 async def _run(sandbox: Sandbox, model: Any, seen: Seen) -> None:
     agent = FunctionAgent(tools=list(as_tools(sandbox, TOOL)), llm=model)
-    limit: Any = {"max_iterations": MAX_TURNS}
+    limit: Any = {"max_iterations": MAX_TURNS, "early_stopping_method": "generate"}
     handler: Any = agent.run(user_msg=QUESTION, **limit)  # pyright: ignore[reportDeprecated]
     async for event in handler.stream_events():
         if isinstance(event, ToolCallResult):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import ModelCallLimitMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from openai import OpenAI
@@ -88,7 +89,7 @@ def test_a_loop_of_ones_own(client: OpenAI, sandbox: Sandbox, told: list[str]) -
     request: dict[str, Any] = {"model": "local", "messages": history}
     request.update(tools=tools.chat, temperature=0, max_tokens=MAX_TOKENS)
     with judged("answer, chat", sandbox, told) as seen:
-        for seen.turns in range(1, MAX_TURNS + 2):
+        for seen.turns in range(1, MAX_TURNS + 1):
             completion = client.chat.completions.create(**request)
             message = completion.choices[0].message
             answers = tools.answer(completion)
@@ -116,14 +117,17 @@ def test_langchain(
         streaming=stream,
         use_responses_api=api == "responses",
     )
-    agent: Any = create_agent(model, list(for_langchain.as_tools(sandbox, TOOL)))
+    limit: Any = ModelCallLimitMiddleware(run_limit=MAX_TURNS)
+    tools = list(for_langchain.as_tools(sandbox, TOOL))
+    agent: Any = create_agent(model, tools, middleware=[limit])
     asked: Any = {"messages": [("user", QUESTION)]}
     with judged(f"LangChain, {api}, stream={stream}", sandbox, told) as seen:
-        state = agent.invoke(asked, {"recursion_limit": 2 * MAX_TURNS})
+        state = agent.invoke(asked)
         written: dict[Any, Any] = {}
         for message in state["messages"]:
             if isinstance(message, AIMessage):
-                seen.turns, seen.text = seen.turns + 1, str(message.text)
+                seen.turns = seen.turns + bool(message.response_metadata)
+                seen.text = str(message.text)
                 written |= {call["id"]: call["args"] for call in message.tool_calls}
             if isinstance(message, ToolMessage):
                 result = for_langchain.result_of(message)
