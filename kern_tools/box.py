@@ -44,7 +44,14 @@ _ROOM_FOR_PIDFD = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
 
 
 class Box:
-    """One box; `service` is the call it has in hand.
+    """One box; it has one call in hand, or is lent to the caller of one.
+
+    Args:
+        engine: Where it lives.
+        launch: How it is started.
+        on_change: Told when it is ready, has imported what was wanted, could have
+            another call, or is gone.
+        on_unheard: Given a call back that this box, once ready, did not hear of.
 
     Attributes:
         launch: How it was started.
@@ -57,7 +64,11 @@ class Box:
     """
 
     def __init__(
-        self, engine: Engine, launch: Launch, on_change: Callable[[Box], None]
+        self,
+        engine: Engine,
+        launch: Launch,
+        on_change: Callable[[Box], None],
+        on_unheard: Callable[[Call], None],
     ) -> None:
         self.engine = engine
         self.launch = launch
@@ -69,7 +80,9 @@ class Box:
         self._inside_pid = 0
         self._mounts = -1  # the box's mount namespace, kept for its end
         self._on_change = on_change
+        self._on_unheard = on_unheard
         self._service: Service | None = None
+        self._guest: Call | None = None
         merged = launch.driver is None and not launch.stderr_on_stdin
         self._kern = Supervisor(MERGED_BYTES if merged else NOTES_BYTES)
         self._split: int | None = None
@@ -90,7 +103,14 @@ class Box:
     @property
     def idle(self) -> bool:
         """It could take a call."""
-        return self._service is None and not self.ended
+        return self._service is None and self.guest is None and not self.ended
+
+    @property
+    def guest(self) -> Call | None:
+        """The call to whose caller the box is lent."""
+        call = self._guest
+        lent = call is not None and call.service is None and not call.done.done()
+        return call if lent else None
 
     # -- start
 
@@ -155,12 +175,75 @@ class Box:
             self.kill()
             return
         if self.ready:
-            self._safely(self._service.hand_over)
+            self._safely(partial(self._offer, self._service))
+
+    def _offer(self, service: Service) -> None:
+        try:
+            self._hear_calls()
+            service.hand_over()
+        except ConnectionError:  # it ends, or the code closed the socket
+            self._service = None
+            self.kill()
+            self._on_unheard(service.withdraw())
+
+    def _hear_calls(self) -> None:
+        """Watch a kernel's socket, of which callers that are lent it read otherwise."""
+        if self.launch.mode == "kernel" and self.control is not None:
+            self.watch(self.control.fileno(), self._on_frames)
 
     def end_service(self) -> None:
         """The call in hand is over; the box may have another."""
         self._service = None
+        if self.launch.mode == "kernel" and self.control is not None:
+            self.engine.unwatch(self.control.fileno())
         self._on_change(self)
+
+    # -- lent to the caller of a call
+
+    def lend(self, call: Call) -> bool:
+        """Leave the socket to the thread that makes a call, if the box is idle.
+
+        Until the call is over, or taken back, the engine does not read there. Any
+        thread may ask, as long as no other call of this box can begin.
+        """
+        if not self.ready or not self.idle:
+            return False
+        self._guest = call
+        if self._service is None and not self.ended:
+            return True
+        self._guest = None
+        return False
+
+    def take_back(self, call: Call) -> None:
+        """Go on with a call whose caller was lent the box."""
+        if self.guest is not call or self._service is not None:
+            return
+        try:
+            self._service = Service(self, call)
+        except OSError as error:
+            call.fail(error)
+            self.kill()
+            return
+        self._guest = None
+        self._hear_calls()
+        self._service.listen()
+        self._advance()
+
+    def refuse(self) -> None:
+        """Be lent no longer, and end: what was asked was not heard."""
+        self._guest = None
+        self.kill()
+
+    def read_frames(self) -> list[tuple[bytes, bytes]] | None:
+        """Read what the driver said; None where it says nothing any more."""
+        assert self.control is not None
+        data, _ = _receive(self.control, trusted=False)
+        return self._frames.feed(data) if data else None
+
+    @property
+    def notes(self) -> str:
+        """What kern said, as far as it was read."""
+        return self._kern.notes.text()[0]
 
     # -- the box speaks
 
@@ -178,9 +261,11 @@ class Box:
         if self._killed:
             self.kill()
             return
-        self.watch(self.control.fileno(), self._on_frames)
+        if self.launch.mode != "kernel" or self._service is not None:
+            self.watch(self.control.fileno(), self._on_frames)
         if self._service is not None:
-            self._service.hand_over()
+            with suppress(ConnectionError):  # it has ended already, which tells why
+                self._service.hand_over()
         self._on_change(self)
         self._take(data, [])  # more than the hello may have come
 
@@ -294,7 +379,16 @@ class Box:
         if self._gone and self._service is not None:
             self._service.box_gone(self.evidence)
         if self._gone and self.evidence.reaped:
-            self._unmount()
+            self.when_returned(self._unmount)
+
+    def when_returned(self, step: Callable[[], None]) -> None:
+        """Do what ends the box, once no caller is lent it."""
+        guest = self.guest
+        if guest is None:
+            step()
+        else:
+            again = partial(self.when_returned, step)
+            guest.done.add_done_callback(lambda _: self.engine.post(again))
 
     def _unmount(self) -> None:
         for timer in self._timers:

@@ -89,11 +89,17 @@ class Call:
         self._results_bytes = 0
 
     def begin(self) -> float:
-        """Open the streams and note the start of the box; give the deadline."""
-        self.stdout.open()
-        self.stderr.open()
-        self.started_s = time.monotonic()
+        """Open the streams and note the start, once; give the deadline."""
+        if self.started_s is None:
+            self.stdout.open()
+            self.stderr.open()
+            self.started_s = time.monotonic()
         return self.started_s + self.timeout_s
+
+    def withdraw(self) -> None:
+        """Be as before `begin`: the box did not hear of this call."""
+        self.close()
+        self.started_s = self.service = None
 
     def take(self, kind: bytes, payload: bytes, *, in_child: bool = False) -> None:
         """Take one frame; what a cell could not have said truly is ignored.
@@ -137,8 +143,8 @@ class Call:
     def finish(self, evidence: Evidence) -> None:
         """Read what is left in the pipes and hand the evidence over."""
         self.ended_s = time.monotonic()
-        self.stdout.drain_all()
-        self.stderr.drain_all()
+        self.stdout.drain_rest()
+        self.stderr.drain_rest()
         self.close()
         if not self.done.done():
             self.done.set_result(evidence)
@@ -148,6 +154,11 @@ class Call:
         self.close()
         if not self.done.done():
             self.done.set_exception(error)
+
+    def close_writers(self) -> None:
+        """Close the box's ends in this process: it has its own."""
+        self.stdout.close_writer()
+        self.stderr.close_writer()
 
     def close(self) -> None:
         """Close the pipes."""

@@ -9,6 +9,9 @@ from collections.abc import Callable
 _SCRATCH = bytearray(1 << 18)  # read into by the engine thread only
 _VIEW = memoryview(_SCRATCH)
 _READS_A_PASS = 16
+_REST_BYTES = 2 << 20
+"""More than a pipe holds: who goes on writing after the end is not heard out."""
+_PIPE_BYTES = 1 << 16
 
 
 class Capture:
@@ -31,7 +34,7 @@ class Capture:
     def open(self) -> None:
         """Make the pipe; until then the capture holds no descriptor."""
         self.reader, self.writer = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self.reader, False)
+        os.set_blocking(self.reader, False)  # the box's end blocks, as programs expect
 
     def drain(self) -> bool:
         """Take what is there, up to a bound; False once every writer is gone."""
@@ -42,24 +45,28 @@ class Capture:
                 return True
             if count == 0:
                 return False
-            self._take(count)
+            self._take(_VIEW[:count])
         return True
 
-    def drain_all(self) -> None:
-        """Take all that is there; for a stream whose writers are known to be dead."""
-        before = -1
-        while self.reader >= 0 and before != self.total_bytes:
-            before = self.total_bytes
-            if not self.drain():
+    def drain_rest(self) -> None:
+        """Take what was written before now; from any thread that has it to itself."""
+        most_bytes = self.total_bytes + _REST_BYTES
+        while self.reader >= 0 and self.total_bytes < most_bytes:
+            try:
+                chunk = os.read(self.reader, _PIPE_BYTES)
+            except BlockingIOError:
                 return
+            if not chunk:
+                return
+            self._take(chunk)
 
-    def _take(self, count: int) -> None:
-        self.total_bytes += count
+    def _take(self, chunk: bytes | memoryview) -> None:
+        self.total_bytes += len(chunk)
         room = self._cap - len(self._kept)
         if room > 0:
-            self._kept += _VIEW[: min(count, room)]
+            self._kept += chunk[:room]
         if self._on_chunk is not None:
-            self._on_chunk(bytes(_VIEW[:count]))
+            self._on_chunk(bytes(chunk))
 
     def take_kept(self) -> bytes:
         """Give what was kept, and keep it no longer."""

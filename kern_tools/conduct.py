@@ -127,7 +127,7 @@ class Conduct:
             self._ticket.take()
         blocked = self.look()
         if blocked is None:
-            self.submit()
+            self.submit(here=True)
         return blocked
 
     async def abegin(self) -> ExecutionResult | None:
@@ -162,8 +162,12 @@ class Conduct:
                 self._forget_moment()
         return None
 
-    def submit(self) -> None:
-        """Send the call on its way."""
+    def submit(self, *, here: bool = False) -> None:
+        """Send the call on its way.
+
+        Args:
+            here: The caller waits for it, so that its thread may serve the call.
+        """
         self._submitted = True
         # What the call refers to must not refer to us, who refer to it and the sandbox.
         opened, call, ticket = self._opened, self.call, self._ticket
@@ -178,7 +182,10 @@ class Conduct:
             call.done.add_done_callback(lambda _: ticket.pass_on())
         listeners.start()
         call.done.add_done_callback(lambda _: listeners.end())
-        opened.dispatch.submit(call)
+        if here and opened.config.mode != "fresh":
+            opened.dispatch.submit_here(call)
+        else:
+            opened.dispatch.submit(call)
 
     def cancel(self) -> None:
         """End the call; its box, if there is one, is killed."""

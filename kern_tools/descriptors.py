@@ -79,14 +79,20 @@ class Request:
         return self.error(code, why)
 
 
-@contextmanager
-def explained(verb: str, path: str) -> Generator[Request]:
+class explained:
     """Turn every `OSError` of a block into a `WorkspaceError` that names the path."""
-    request = Request(verb, path)
-    try:
-        yield request
-    except OSError as error:
-        raise request.from_os(error) from error
+
+    __slots__ = ("_request",)
+
+    def __init__(self, verb: str, path: str) -> None:
+        self._request = Request(verb, path)
+
+    def __enter__(self) -> Request:
+        return self._request
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, OSError):
+            raise self._request.from_os(error) from error
 
 
 def unlock(descriptor: int, bits: int = _CHANGE) -> None:

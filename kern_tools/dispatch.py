@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from .faults import SandboxClosed
+from .shortcut import HERE_S, serve_here
 
 if TYPE_CHECKING:
+    from .box import Box
     from .call import Call
     from .engine import Engine
     from .verdict import EndedBy
@@ -23,6 +27,21 @@ class Carrier(Protocol):
 
     def begin(self, call: Call) -> None:
         """Have a box take up the call."""
+
+    def lend(self, call: Call) -> Box | None:
+        """Lend a box to the caller of a call, if one could serve it now; any thread."""
+        ...
+
+    @property
+    def guest(self) -> Call | None:
+        """The call to whose caller a box is lent."""
+        ...
+
+    def take_back(self, call: Call) -> None:
+        """Go on with a call whose caller was lent a box."""
+
+    def replace(self, call: Call) -> None:
+        """End the box that the caller of a call was lent, and did not answer."""
 
     def close(self) -> None:
         """Kill every box."""
@@ -46,20 +65,33 @@ class Dispatch:
         self._max_running = max_running
         self._waiting: deque[Call] = deque()
         self._running: set[Call] = set()
+        self._interrupted: Call | None = None
         self._closed = False
         self._emptied: Future[None] | None = None
 
     def submit(self, call: Call) -> None:
         """Run the call when its turn comes; `call.done` tells."""
+        self._engine.post(partial(self._queue, call))
 
-        def queue() -> None:
-            if self._closed:
-                call.fail(SandboxClosed("the sandbox was closed before the call"))
-                return
-            self._waiting.append(call)
-            self._start_next()
+    def submit_here(self, call: Call) -> None:
+        """Do as `submit`; a short call may be over by the end of this.
 
-        self._engine.post(queue)
+        For a caller who waits for the call anyway, and when no other call can begin.
+        """
+        box = None if self._closed else self._carrier.lend(call)
+        if box is None:
+            self.submit(call)
+            return
+        go_on = self._take_back
+        try:
+            serve_here(box, call)
+        except ConnectionError:  # the box ends, or the code closed the socket
+            go_on = self._send_elsewhere
+        except OSError as error:
+            call.fail(error)
+        finally:
+            if not call.done.done():
+                self._engine.post(partial(go_on, call))
 
     def end(self, call: Call, why: EndedBy) -> None:
         """Take a queued call out of the queue, or kill the box of a running one."""
@@ -72,6 +104,7 @@ class Dispatch:
             for call in self._running:
                 if call.service is not None:
                     call.service.interrupt()
+            self._interrupted = self._carrier.guest
 
         self._engine.post(interrupt)
 
@@ -91,6 +124,11 @@ class Dispatch:
         return emptied
 
     def _end(self, call: Call, why: EndedBy) -> None:
+        if self._carrier.guest is call:
+            if why != "cancel":  # its caller has the box, and leaves it soon
+                self._engine.at(time.monotonic() + HERE_S, lambda: self._end(call, why))
+                return
+            self._take_back(call)
         if call.service is not None:
             call.service.end(why)
             return
@@ -98,12 +136,38 @@ class Dispatch:
             self._waiting.remove(call)
         call.fail(leaving(why))
 
+    def _queue(self, call: Call) -> None:
+        if self._closed:
+            call.fail(SandboxClosed("the sandbox was closed before the call"))
+            return
+        self._waiting.append(call)
+        self._start_next()
+
+    def _send_elsewhere(self, call: Call) -> None:
+        self._carrier.replace(call)
+        call.withdraw()
+        self._queue(call)
+
+    def _take_back(self, call: Call) -> None:
+        if self._carrier.guest is not call:
+            return
+        interrupted, self._interrupted = self._interrupted is call, None
+        self._note_running(call)
+        self._carrier.take_back(call)
+        if self._closed:
+            self._end(call, "close")
+        elif interrupted and call.service is not None:
+            call.service.interrupt()
+
     def _start_next(self) -> None:
         while self._waiting and len(self._running) < self._max_running:
             call = self._waiting.popleft()
-            self._running.add(call)
-            call.done.add_done_callback(lambda _, c=call: self._post_end(c))  # type: ignore[misc]
+            self._note_running(call)
             self._carrier.begin(call)
+
+    def _note_running(self, call: Call) -> None:
+        self._running.add(call)
+        call.done.add_done_callback(lambda _: self._post_end(call))
 
     def _post_end(self, call: Call) -> None:
         def over() -> None:

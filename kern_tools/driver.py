@@ -59,10 +59,20 @@ def connect() -> _socket.socket:
 
 
 def send(kind: bytes, payload: bytes = b"") -> None:
-    if posix.getpid() != OWNER[0]:  # a fork of the code's: it has no say
-        return
+    # Of a fork, or of a thread between two calls, the host hears nothing.
+    if SERVING[0] and posix.getpid() == OWNER[0]:
+        tell(kind, payload)
+
+
+def tell(kind: bytes, payload: bytes) -> None:
     busy, BUSY[0] = BUSY[0], False  # an interrupt would leave half a frame
-    OUT[0].sendall(kind + len(payload).to_bytes(4, "little") + payload)
+    frame = kind + len(payload).to_bytes(4, "little") + payload
+    if HOLDING[0]:  # each sending wakes the host
+        HELD.append(frame)
+    else:
+        held = b"".join(HELD)
+        HELD.clear()
+        OUT[0].sendall(held + frame)
     BUSY[0] = busy
 
 
@@ -234,16 +244,27 @@ def name_cell(source: str) -> str:
 
 
 def parse(source: str, name: str) -> tuple[Any, Any]:
-    """Split a cell into its statements and the value it ends in, if any."""
+    """Split a cell into its statements and the value it ends in; each may be None."""
+    if not source[:1].isspace() and "\n" not in source and ";" not in source:
+        try:  # the tree of a cell costs more than its code
+            return None, compiled(source, name, "eval")
+        except SyntaxError:  # statements, or what their parser has better words for
+            pass
     flags = ONLY_AST | ALLOW_TOP_LEVEL_AWAIT
     tree: Any = compile(source, name, "exec", flags, dont_inherit=True)
     if not tree.body or type(tree.body[-1]).__name__ != "Expr":
-        return tree, None
+        return compiled(tree, name, "exec"), None
     if ends_in_semicolon(source, tree.body[-1]):
-        return tree, None
+        return compiled(tree, name, "exec"), None
     from _ast import Expression
 
-    return tree, Expression(tree.body.pop().value)
+    value = Expression(tree.body.pop().value)
+    before = compiled(tree, name, "exec") if tree.body else None
+    return before, compiled(value, name, "eval")
+
+
+def compiled(source: Any, name: str, mode: str) -> Any:
+    return compile(source, name, mode, ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
 def ends_in_semicolon(source: str, node: Any) -> bool:
@@ -253,8 +274,7 @@ def ends_in_semicolon(source: str, node: Any) -> bool:
     return lines[line - 1][column:].lstrip()[:1] == b";"
 
 
-def evaluate(tree: Any, name: str, mode: str, scope: dict[str, Any]) -> object:
-    code = compile(tree, name, mode, ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+def evaluate(code: Any, scope: dict[str, Any]) -> object:
     BUSY[0] = True
     try:
         made = eval(code, scope)
@@ -280,12 +300,13 @@ def run_cell(scope: dict[str, Any]) -> int:
         source = source[1:]
     name = name_cell(source)
     try:
-        tree, value = parse(source, name)
-        if tree.body or value is None:
-            evaluate(tree, name, "exec", scope)
+        before, value = parse(source, name)
+        if before is not None:
+            evaluate(before, scope)
         if value is not None:
-            made = evaluate(value, name, "eval", scope)
+            made = evaluate(value, scope)
             if made is not None:
+                HOLDING[0] = SETTING["mode"] == "kernel"
                 busily(lambda: display(made))
     except SystemExit as error:
         return exit_code_of(error)
@@ -295,6 +316,8 @@ def run_cell(scope: dict[str, Any]) -> int:
     except BaseException:
         report()
         return 1
+    finally:
+        HOLDING[0] = False
     return 0
 
 
@@ -521,6 +544,9 @@ REQUEST: dict[str, Any] = {}
 SOURCES: dict[str, str] = {}
 LOOP: list[Any] = []
 BUSY = [False]  # the code runs, and may be interrupted
+HELD: list[bytes] = []
+HOLDING = [False]  # frames wait for the next one
+SERVING = [True]  # there is a call
 reset_signals()
 OWNER = [posix.getpid()]
 CONTROL = connect()

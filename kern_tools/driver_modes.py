@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         CONTROL,
         OUT,
         OWNER,
+        SERVING,
         SETTING,
         become,
         end_fork,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         show_open_figures,
         take_call,
         take_streams,
+        tell,
     )
 
 LIBC: list[Any] = []
@@ -155,9 +157,13 @@ def serve_cells() -> None:
     scope = new_main()
     while True:
         take_streams(take_call())
+        SERVING[0] = True
         code = run_kept_cell(scope) if is_cell() else run_child()
-        send(b"x", b"%d" % code)
+        end_fork(code)
+        SERVING[0] = False
+        tell(b"x", b"%d" % code)
         silence()
+        heed_interrupts()
         preload()
 
 
@@ -168,11 +174,14 @@ def run_kept_cell(scope: dict[str, Any]) -> int:
         code = code or guarded(show_and_close_figures)
     except KeyboardInterrupt:  # it came between two steps of ours
         code = 130
+    flush()
+    return code
+
+
+def heed_interrupts() -> None:
+    """Undo what a cell did to that."""
     _signal.signal(_signal.SIGINT, on_interrupt)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
-    flush()
-    end_fork(code)
-    return code
 
 
 def show_and_close_figures() -> None:

@@ -83,7 +83,22 @@ class FreshBoxes:
             due = time.monotonic() + REFILL_AFTER_S
             self._engine.at(due, self.refill)
         else:
-            self._engine.when_startable(partial(self._start, call))
+            self._start_cold(call)
+
+    @property
+    def guest(self) -> Call | None:
+        """No caller is lent a box that serves one call."""
+        return None
+
+    def lend(self, call: Call) -> Box | None:
+        """Lend nothing."""
+        return None
+
+    def take_back(self, call: Call) -> None:
+        """Have nothing to take back."""
+
+    def replace(self, call: Call) -> None:
+        """Have nothing to replace."""
 
     def close(self) -> None:
         """Kill every box; none is started any more."""
@@ -106,7 +121,7 @@ class FreshBoxes:
                 break
             assert self._warm is not None
             launch = self._warm(self._worth_importing())
-            box = Box(self._engine, launch, self._on_box_change)
+            box = Box(self._engine, launch, self._on_box_change, self._start_cold)
             self._boxes.add(box)
             self._spares.append(box)
             _warm.add(box)
@@ -181,12 +196,16 @@ class FreshBoxes:
 
     # -- boxes
 
+    def _start_cold(self, call: Call) -> None:
+        self._engine.when_startable(partial(self._start, call))
+
     def _start(self, call: Call) -> None:
         if call.done.done():  # ended while it waited for a starting slot
             self._engine.started()
             return
         try:
-            box = Box(self._engine, self._cold(call), self._on_box_change)
+            launch = self._cold(call)
+            box = Box(self._engine, launch, self._on_box_change, self._start_cold)
         except Exception as error:
             self._engine.started()
             call.fail(error)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,6 +28,29 @@ FLUSH_S = 0.1
 INTERRUPT_EVERY_S = 0.1
 INTERRUPT_FOR_S = 1.0
 """How long a kernel's cell may take to heed its interrupts."""
+
+
+def hand_over(control: socket.socket, call: Call, more: Sequence[int] = ()) -> None:
+    """Send the driver the work, with the pipes that become its streams.
+
+    Args:
+        control: The box's socket.
+        call: It has begun.
+        more: Descriptors that the driver takes besides.
+
+    Raises:
+        OSError: It could not be sent.
+    """
+    request, handle = request_bytes(call.work.as_request())
+    held = [handle] if handle >= 0 else []
+    try:
+        pipes = (call.stdout.writer, call.stderr.writer, *more, *held)
+        carried = struct.pack(f"{len(pipes)}i", *pipes)
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, carried)
+        control.sendmsg([request], [rights])
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
 
 
 class Service:
@@ -56,17 +80,8 @@ class Service:
         """Give the driver the work, with the pipes that become its streams."""
         control, call = self._box.control, self.call
         assert control is not None
-        request, handle = request_bytes(call.work.as_request())
-        pipes = [call.stdout.writer, call.stderr.writer]
-        if self._frames is not None:
-            pipes.append(self._frames.writer)
-        if handle >= 0:
-            pipes.append(handle)
-        try:
-            socket.send_fds(control, [request], pipes)
-        finally:
-            if handle >= 0:
-                os.close(handle)
+        own = [] if self._frames is None else [self._frames.writer]
+        hand_over(control, call, own)
         self.listen()
 
     def listen(self) -> None:
@@ -204,6 +219,12 @@ class Service:
             )
         )
 
+    def withdraw(self) -> Call:
+        """Let go of a call that the box did not hear of."""
+        self._let_go()
+        self.call.withdraw()
+        return self.call
+
     def fail(self, error: BaseException) -> None:
         """End the call with trouble of our own house."""
         self._let_go()
@@ -221,7 +242,7 @@ class Service:
             self._child = -1
 
     def _on_last_frames(self, frames: Capture) -> None:
-        frames.drain_all()
+        frames.drain_rest()
         for kind, payload in self._reader.feed(frames.take_kept()):
             if kind in b"roe":
                 self.call.take(kind, payload)

@@ -97,10 +97,40 @@ class SessionBox:
         """Nothing is left of any box."""
         return not self._boxes
 
+    @property
+    def guest(self) -> Call | None:
+        """The call to whose caller the box is lent."""
+        guests = (box.guest for box in list(self._boxes))
+        return next((call for call in guests if call is not None), None)
+
+    def lend(self, call: Call) -> Box | None:
+        """Lend a kernel's box to the caller of a cell, if it could serve it now."""
+        box = self._box
+        if box is None or box.launch.mode != "kernel" or not call.work.is_cell:
+            return None
+        if self._is_too_old(box, call) or not box.lend(call):
+            return None
+        return box
+
+    def take_back(self, call: Call) -> None:
+        """Go on with a call whose caller was lent the box."""
+        for box in list(self._boxes):
+            box.take_back(call)
+
+    def replace(self, call: Call) -> None:
+        """End the box that the caller of a call was lent, and that did not answer."""
+        for box in list(self._boxes):
+            if box.guest is call:
+                box.refuse()
+
     def forget(self) -> None:
         """End the box; the next call has a new one."""
         box, self._box = self._box, None
-        if box is not None and box.idle:
+        if box is not None:
+            box.when_returned(partial(self._end_if_idle, box))
+
+    def _end_if_idle(self, box: Box) -> None:
+        if box.idle:
             box.kill()  # a busy one ends after its call
 
     # -- boxes
@@ -109,11 +139,14 @@ class SessionBox:
         box = self._box
         if box is None or box.ended:
             return None
-        age_s = time.monotonic() - self._opened_s
-        if age_s > self._max_age_s or age_s + call.timeout_s > box.launch.life_s:
+        if self._is_too_old(box, call):
             self.forget()
             return None
         return box
+
+    def _is_too_old(self, box: Box, call: Call) -> bool:
+        age_s = time.monotonic() - self._opened_s
+        return age_s > self._max_age_s or age_s + call.timeout_s > box.launch.life_s
 
     def _start(self, call: Call) -> None:
         if call.done.done() or self._closed:  # ended while it waited for its slot
@@ -121,7 +154,7 @@ class SessionBox:
             return
         try:
             launch = self._launch(call.timeout_s)
-            box = Box(self._engine, launch, self._on_box_change)
+            box = Box(self._engine, launch, self._on_box_change, self.begin)
         except Exception as error:
             self._engine.started()
             call.fail(error)

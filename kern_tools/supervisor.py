@@ -77,7 +77,7 @@ class Supervisor:
         except ChildProcessError:
             status = None
         self._process.returncode = 0 if status is None else status
-        self.notes.drain_all()
+        self.notes.drain_rest()
         return status, _read_now(self._started), _read_now(self.alive)
 
     def kill(self) -> None:

@@ -96,6 +96,8 @@ class Tracking:
         """
         with self._lock:
             self._refresh()
+            if not self._log:
+                return Files([], total=0, complete=moment.complete and self._complete)
             before: dict[str, Mark | None] = {}
             for number, path, mark in self._log:
                 if number > moment.number:

@@ -82,8 +82,10 @@ class Ticket:
 
     def pass_on(self) -> None:
         """Give the turn, or the place in the line, to the next."""
-        if self._spot is not None:
-            self._line.leave(self._spot)
+        spot = self._spot
+        if spot is not None:
+            self._line.leave(spot)
+            self._spot = None
 
     def __del__(self) -> None:
         self.pass_on()

@@ -27,7 +27,7 @@ FRAMEWORKS = {
     "llama_index": ("llama_index", "workflows"),
     "mcp": ("mcp", "mcp_types", "anyio"),
     "openai": ("openai",),
-    "openai_agents": ("agents",),
+    "openai_agents": ("agents", "openai"),
 }
 
 # The levels of the core, lowest first: each imports itself and lower ones.
@@ -35,7 +35,7 @@ LEVELS = {
     "words": "ansi escaping extras faults fences globs names quantities refusals"
     " toolsets",
     "options": "config mounts option_table options scratch",
-    "results": "artifact_schema events markup picture reply result",
+    "results": "artifact_schema events markup observing picture reply result",
     "folders": "cache descriptors emptying ownership removal uses",
     "images": "binary elf host host_image host_python image image_store inventory"
     " package_image packages rootfs",
@@ -44,7 +44,7 @@ LEVELS = {
     "boxes": "accounts backlog box call capture conduct deps dispatch driver"
     " driver_modes driver_search driver_values engine expiry frames fresh holdings"
     " imports installer_settings languages launch opened outcome processes prune"
-    " service session setup streaming streams supervisor turns underway verdict"
+    " service session setup shortcut streaming streams supervisor turns underway verdict"
     " waiting",
     "reading": "edits excerpt facts hints nearest pages prompting rendering values",
     "sandboxes": "one_shot sandbox sandbox_calls sandbox_files",
@@ -54,10 +54,14 @@ LEVELS = {
     " properties retold runspec schema search search_tools shell_output shell_tool"
     " source stop tools toolspec turn watch wire wire_definitions wire_history",
     "displays": "notebook run_record run_view terminal transcript transcript_page",
-    "testing": "contract contract_calls contract_ending contract_place contract_view"
-    " sandbox_contract scripted scripted_app scripted_wire stand_in testing",
-    "screens": "cli demo doctor flags frameworks image_commands mcp_command opening"
-    " prompt_command prune_command running screen tool_forms",
+    "telemetry": "meters span_attributes telemetry",
+    "testing": "conformance conformance_plugin conformance_record"
+    " conformance_subjects contract contract_adapter contract_backend contract_calls"
+    " contract_ending contract_limits contract_place contract_view contract_walls"
+    " promises sandbox_contract scripted scripted_app scripted_wire stand_in testing",
+    "screens": "cli conformance_command conformance_table demo doctor flags frameworks"
+    " image_commands mcp_command opening prompt_command prune_command running screen"
+    " tool_forms",
 }
 LEVEL = {name: n for n, names in enumerate(LEVELS.values()) for name in names.split()}
 
@@ -68,13 +72,14 @@ ONLY_IN = {
     "llama_index": {"stand_in"},
     "llmock": {"scripted", "scripted_app"},
     "openai": {"frameworks"},
+    "opentelemetry": {"meters", "telemetry"},
     "packaging": {"packages"},
     "pytest": set(LEVELS["testing"].split()),
     "rich": {"screen", "terminal"},
     "starlette": {"scripted_app"},
     "typer": {
-        *("cli", "flags", "image_commands", "mcp_command", "prompt_command"),
-        *("prune_command", "running"),
+        *("cli", "conformance_command", "flags", "image_commands", "mcp_command"),
+        *("prompt_command", "prune_command", "running"),
     },
 }
 
@@ -237,7 +242,7 @@ def test_the_version_is_that_of_the_project_file() -> None:
 
 
 def test_import_brings_in_no_framework_and_no_screen() -> None:
-    """The sandbox comes without what it does not use."""
+    """The sandbox comes without what it does not use, telemetry included."""
     frameworks = {name for names in FRAMEWORKS.values() for name in names}
-    heavy = {*frameworks, "jinja2", "typer", "rich"}
+    heavy = {*frameworks, "jinja2", "opentelemetry", "typer", "rich"}
     assert loaded("from kern_tools import Sandbox") & heavy == set()

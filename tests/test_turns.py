@@ -14,7 +14,19 @@ from typing import Any
 
 import pytest
 
-from kern_tools import Sandbox, SandboxClosed, conduct, opened, turns, waiting
+from kern_tools import (
+    Sandbox,
+    SandboxClosed,
+    box,
+    call,
+    conduct,
+    dispatch,
+    opened,
+    session,
+    shortcut,
+    turns,
+    waiting,
+)
 from kern_tools.engine import engine
 from kern_tools.turns import Ticket, Turns
 
@@ -385,7 +397,7 @@ def test_an_interrupt_at_any_line_of_a_call_leaves_the_session_usable(
     kernel: Sandbox,
 ) -> None:
     """Wherever in our own lines a signal handler raises, the next call has its turn."""
-    ours = (turns, conduct, opened, waiting)
+    ours = (turns, conduct, opened, waiting, dispatch, shortcut, session, box, call)
     for _ in interrupted_everywhere(lambda: kernel.run_code("print(1)"), *ours):
         called(kernel)
         assert kernel.quiet_since_s is not None

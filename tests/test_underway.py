@@ -8,7 +8,7 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from kern_tools.contract_view import NAME, NAMED, named_processes
 from kern_tools.ownership import owner
 from kern_tools.processes import named_boxes
 from kern_tools.removal import wait_removed
+
+from .hosts import wait_until
 
 NET_S = 60  # what hangs ends the test; nothing is measured
 SETUP = f"printf {NAME} > /proc/self/comm; read forever < /dev/zero"
@@ -39,12 +41,6 @@ def threads() -> Iterator[ThreadPoolExecutor]:
     """Threads for what goes on at the same time."""
     with ThreadPoolExecutor(4) as threads:
         yield threads
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    """Go on once something holds."""
-    while not holds():
-        pass
 
 
 def own_boxes() -> list[str]:
@@ -212,6 +208,7 @@ def test_a_lock_file_that_somebody_holds_is_waited_for(
     with Sandbox(setup=line, prewarm=0):
         pass
     (lock,) = fresh_cache.glob("setup-*.lock")
+    wait_removed()  # where it was built
     (kept,) = (fresh_cache / "setup").iterdir()
     aside = kept.rename(fresh_cache / "aside")
     with lock.open("w") as held:

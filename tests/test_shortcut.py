@@ -1,0 +1,154 @@
+"""A call that its caller's own thread serves for its first moments, and what then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from kern_tools import ExecutionResult, Sandbox, SandboxClosed
+from kern_tools.engine import engine
+from kern_tools.shortcut import HERE_S
+
+NET_S = 60  # what hangs ends the test; nothing is measured
+SLOW = f"import time\nprint('begun', flush=True)\ntime.sleep({50 * HERE_S})\n'slept'"
+ENDLESS = "import time\ntry:\n    time.sleep(3600)\nfinally:\n    seen = True"
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Generator[Sandbox]:
+    """Open a kernel for all tests here."""
+    with Sandbox(mode="kernel") as sandbox:
+        yield sandbox
+
+
+@contextmanager
+def engine_held_up() -> Generator[None]:
+    """Have the engine do nothing: a caller that is lent a box keeps it."""
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        go_on.wait(NET_S)
+
+    engine().post(hold)
+    held.wait(NET_S)
+    try:
+        yield
+    finally:
+        go_on.set()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Look again until something holds."""
+    ends = time.monotonic() + NET_S
+    while not holds():
+        assert time.monotonic() < ends, "it never held"
+        time.sleep(0.001)
+
+
+def shown(result: ExecutionResult) -> list[str | None]:
+    """Give the values of a call that went well."""
+    assert result.success, result
+    return [value.text for value in result.results]
+
+
+def is_lent(sandbox: Sandbox) -> bool:
+    """Whether a caller has the box at this moment."""
+    opened = sandbox._opened  # pyright: ignore[reportPrivateUsage]
+    assert opened is not None
+    carrier = opened.dispatch._carrier  # pyright: ignore[reportPrivateUsage]
+    return carrier.guest is not None
+
+
+def test_a_short_call_is_over_while_the_engine_stands_still(kernel: Sandbox) -> None:
+    """Nothing of it needs another thread."""
+    kernel.run_code("1")
+    with engine_held_up():
+        results = [kernel.run_code(f"{n} + 1") for n in range(3)]
+    assert [shown(result) for result in results] == [["1"], ["2"], ["3"]]
+
+
+def test_a_call_that_takes_longer_is_taken_back_whole(kernel: Sandbox) -> None:
+    """What it printed, its value and the names around it are there."""
+    kernel.run_code("kept = 1")
+    result = kernel.run_code(SLOW)
+    assert (result.stdout, shown(result)) == ("begun\n", ["'slept'"])
+    assert shown(kernel.run_code("kept")) == ["1"]
+
+
+def test_an_interrupt_reaches_a_call_whose_caller_has_the_box(kernel: Sandbox) -> None:
+    """However early it comes; the kernel keeps its names."""
+    kernel.run_code("kept = 1")
+    with ThreadPoolExecutor(1) as threads, engine_held_up():
+        call = threads.submit(kernel.run_code, ENDLESS)
+        wait_until(lambda: is_lent(kernel))
+        kernel.interrupt()
+    assert call.result(NET_S).exit_code == 130
+    assert shown(kernel.run_code("kept, seen")) == ["(1, True)"]
+
+
+def test_closing_ends_a_call_whose_caller_has_the_box() -> None:
+    """Its caller is told, and nothing is left."""
+    with Sandbox(mode="kernel") as sandbox, ThreadPoolExecutor(2) as threads:
+        sandbox.run_code("1")
+        with engine_held_up():
+            call = threads.submit(sandbox.run_code, ENDLESS)
+            wait_until(lambda: is_lent(sandbox))
+            closing = threads.submit(sandbox.close)
+        closing.result(NET_S)
+        assert isinstance(call.exception(NET_S), SandboxClosed)
+
+
+def test_a_reset_waits_for_a_call_whose_caller_has_the_box(kernel: Sandbox) -> None:
+    """The call goes on to its end; the next has a new box."""
+    kernel.run_code("kept = 1")
+    with ThreadPoolExecutor(1) as threads, engine_held_up():
+        call = threads.submit(kernel.run_code, f"{SLOW}, kept")
+        wait_until(lambda: is_lent(kernel))
+        kernel.reset()
+    assert shown(call.result(NET_S)) == ["('slept', 1)"]
+    assert kernel.run_code("kept").exit_code == 1
+
+
+def test_a_box_that_cannot_be_asked_any_more_is_replaced(kernel: Sandbox) -> None:
+    """Code that closed the box's socket costs the names, and fails no later call."""
+    kernel.run_code("import os\nos.closerange(3, 100)")
+    result = kernel.run_code("print(1)")
+    assert (result.stdout, result.fault, result.state_new) == ("1\n", None, True)
+
+
+def test_a_call_that_ends_its_box_at_once_says_so(kernel: Sandbox) -> None:
+    """The end comes as fast as an answer would."""
+    result = kernel.run_code("import os\nos._exit(7)")
+    assert (result.exit_code, result.fault, result.state_lost) == (7, None, True)
+    assert kernel.run_code("1").state_new
+
+
+def test_what_a_thread_shows_between_calls_is_in_no_result(kernel: Sandbox) -> None:
+    """Nor does it delay the next."""
+    kernel.run_code(
+        "import os, threading\n"
+        "def late():\n"
+        "    while not os.path.exists('go'):\n        pass\n"
+        "    display('late')\n    open('done', 'w').close()\n"
+        "threading.Thread(target=late, daemon=True).start()"
+    )
+    kernel.write_file("go", "")
+    wait_until((kernel.workspace.root / "done").exists)
+    assert shown(kernel.run_code("1")) == ["1"]
+
+
+@pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
+def test_a_process_that_prints_without_end_holds_up_nobody(mode: str) -> None:
+    """A call is over when its code is, and what comes after it is not read."""
+    with Sandbox(mode=mode, prewarm=0) as sandbox:  # type: ignore[arg-type]
+        result = sandbox.run_code(
+            "import subprocess\nsubprocess.Popen(['yes'])\nprint(1)"
+        )
+        assert (result.exit_code, result.fault) == (0, None)
+        assert sandbox.run_code("print(2)").stdout == "2\n"
