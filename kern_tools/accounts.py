@@ -26,7 +26,7 @@ from .call import Work
 from .faults import SandboxError
 from .image_store import image_user
 from .launch import Launcher
-from .mounts import WORKSPACE
+from .names import BOX_ROOT
 from .result import ExecutionResult
 from .walking import Walk
 
@@ -181,7 +181,7 @@ def take_back(launcher: Launcher) -> None:
         launcher: Makes the boxes of the sandbox; none of them may run any more.
     """
     own = replace(launcher, config=launcher.config.replace(user="0", cap_drop=()))
-    command = ["chown", "-hR", "0:0", WORKSPACE]
+    command = ["chown", "-hR", "0:0", BOX_ROOT]
     launch = own.direct(command, _TAKE_BACK_S, shell=False)
     try:
         ended = subprocess.run(

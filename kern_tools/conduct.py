@@ -13,16 +13,17 @@ from .call import Call, Work
 from .events import OnOutput
 from .faults import SandboxClosed, SandboxError
 from .option_table import CHECKS
-from .outcome import blocked_result, result_of_call
+from .outcome import result_of_call
 from .result import ExecutionResult, FileInfo
 from .streams import Listeners, OnText
-from .verdict import Evidence, workspace_full
+from .verdict import Evidence
 from .waiting import settle
-from .workspace_cap import CapWatch, is_full
+from .workspace_cap import CapWatch
 
 if TYPE_CHECKING:
     from .opened import Opened
     from .tracking import Moment
+    from .workspace import Workspace
 
 _CALL_IDS = itertools.count(1)
 
@@ -63,6 +64,7 @@ class Conduct:
         self._opened = opened
         self._before: Moment | None = None
         self._watch: CapWatch | None = None
+        self._bound_bytes: int | None = None
         self._submitted = self._is_over = False
         self._pid = os.getpid()
         self._listing = threading.Lock()
@@ -120,17 +122,15 @@ class Conduct:
         if os.getpid() == self._pid:  # else it is the parent's call
             self._opened.aside(self.let_go)
 
-    def begin(self) -> ExecutionResult | None:
-        """Look and submit when its turn has come; give what barred the call, if any."""
+    def begin(self) -> None:
+        """Look at the workspace and submit, when the call's turn has come."""
         self._opened.note_begin(self)
         if self._opened.config.mode != "fresh":
             self._ticket.take()
-        blocked = self.look()
-        if blocked is None:
-            self.submit(here=True)
-        return blocked
+        self.look()
+        self.submit(here=True)
 
-    async def abegin(self) -> ExecutionResult | None:
+    async def abegin(self) -> None:
         """Do as `begin`, without blocking the event loop."""
         import asyncio
 
@@ -139,28 +139,23 @@ class Conduct:
         while True:
             if in_turn:
                 await self._ticket.atake()
-            blocked = await asyncio.to_thread(self.look)
-            if blocked is not None:
-                return blocked
+            await asyncio.to_thread(self.look)
             if not in_turn or self._ticket.keep():
                 self.submit()
-                return None
+                return
 
-    def look(self) -> ExecutionResult | None:
-        """Look at the workspace before the call; a full one is the whole answer."""
+    def look(self) -> None:
+        """Look at the workspace before the call."""
         opened = self._opened
         before = opened.unlisted
         if before is not None:  # its caller is not that quick, or is gone
             before.list_files()
-        most = opened.config.workspace_max_bytes
-        if most is not None and is_full(opened.workspace, most):
-            return blocked_result(self.call.call_id, workspace_full(most))
+        self._bound_bytes = _bound(opened.workspace, opened.config.workspace_max_bytes)
         if opened.config.track_files:
             self._forget_moment()
             self._before = opened.workspace.now()
             if self._is_over:  # its caller was cancelled meanwhile
                 self._forget_moment()
-        return None
 
     def submit(self, *, here: bool = False) -> None:
         """Send the call on its way.
@@ -172,10 +167,9 @@ class Conduct:
         # What the call refers to must not refer to us, who refer to it and the sandbox.
         opened, call, ticket = self._opened, self.call, self._ticket
         listeners = self._listeners
-        most = opened.config.workspace_max_bytes
-        if most is not None:
+        if self._bound_bytes is not None:
             full = lambda: opened.dispatch.end(call, "workspace_full")  # noqa: E731
-            self._watch = CapWatch(opened.workspace, most, full)
+            self._watch = CapWatch(opened.workspace, self._bound_bytes, full)
         if opened.config.mode != "fresh":
             opened.unlisted = self
             # Not the caller: it may be a coroutine that nobody resumes.
@@ -235,6 +229,19 @@ class Conduct:
     def _stop_watch(self) -> None:
         if self._watch is not None:
             self._watch.stop()
+
+
+def _bound(workspace: Workspace, max_bytes: int | None) -> int | None:
+    """Give what a call may let the workspace grow to.
+
+    Code that finds it over the limit may still look, and make room.
+    """
+    if max_bytes is None:
+        return None
+    used_bytes = workspace.usage_bytes(stop_over=max_bytes)
+    if used_bytes > max_bytes:
+        used_bytes = workspace.usage_bytes()
+    return max(max_bytes, used_bytes)
 
 
 def house_trouble(error: OSError) -> SandboxError:

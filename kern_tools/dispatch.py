@@ -99,12 +99,14 @@ class Dispatch:
 
     def interrupt(self) -> None:
         """Have the code of every running call see a KeyboardInterrupt."""
+        guest = self._carrier.guest  # a later one is not meant
 
         def interrupt() -> None:
             for call in self._running:
                 if call.service is not None:
                     call.service.interrupt()
-            self._interrupted = self._carrier.guest
+            if guest is not None and guest.service is None:
+                self._interrupted = guest
 
         self._engine.post(interrupt)
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
 
 LIBC: list[Any] = []
+KEEPERS: list[int] = []
 IN_CALL = [False]
 
 
@@ -141,10 +142,15 @@ def set_dumpable(on: bool) -> None:
 
     Source: PR_SET_DUMPABLE, https://man7.org/linux/man-pages/man2/prctl.2.html
     """
-    if not LIBC:
-        LIBC.append(own("ctypes").CDLL(None))
+    load_libc()
     if LIBC[0].prctl(4, int(on), 0, 0, 0) != 0:
         raise OSError("prctl(PR_SET_DUMPABLE)")
+
+
+def load_libc() -> None:
+    """Make the C library's functions callable."""
+    if not LIBC:
+        LIBC.append(own("ctypes").CDLL(None))
 
 
 # kernel
@@ -192,16 +198,56 @@ def show_and_close_figures() -> None:
 
 
 def run_child() -> int:
-    """Run a command in this process's group, where interrupts reach it."""
+    """Run a command in this process's group, where interrupts reach it.
+
+    A keeper between it and us adopts and reaps what it leaves behind: the children of
+    this process are the code's own, which may wait for them.
+    """
     flush()
+    load_libc()
+    told, tells = posix.pipe()
+    keeper = posix.fork()
+    if keeper == 0:
+        keep(tells)
+    posix.close(tells)
+    KEEPERS.append(keeper)
+    said = posix.read(told, 16)
+    posix.close(told)
+    KEEPERS[:] = [pid for pid in KEEPERS if not is_reaped(pid)]
+    return int(said or b"-%d" % _signal.SIGKILL)
+
+
+def keep(tells: int) -> None:
+    """Start the command, tell how it ends, and stay until all that it left has ended.
+
+    Source: PR_SET_CHILD_SUBREAPER, https://man7.org/linux/man-pages/man2/prctl.2.html
+    """
+    LIBC[0].prctl(36, 1, 0, 0, 0)
     pid = posix.fork()
+    OWNER[0] = posix.getpid()
     if pid == 0:
-        OWNER[0] = posix.getpid()
         become()
-    ended = status = 0
-    while ended != pid:
-        ended, status = posix.waitpid(pid, 0)
-    return posix.waitstatus_to_exitcode(status)
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    for target in (1, 2):
+        posix.dup2(0, target)
+    posix.closerange(3, tells)
+    posix.closerange(tells + 1, posix.sysconf("SC_OPEN_MAX"))
+    while True:
+        try:
+            ended, status = posix.waitpid(-1, 0)
+        except OSError:  # there is nobody left
+            posix._exit(0)
+        if ended == pid:
+            posix.write(tells, b"%d" % posix.waitstatus_to_exitcode(status))
+            posix.close(tells)
+
+
+def is_reaped(pid: int) -> bool:
+    """Reap a keeper that has ended, without waiting for it."""
+    try:
+        return posix.waitpid(pid, posix.WNOHANG)[0] == pid
+    except OSError:  # the code has, by waiting for any child
+        return True
 
 
 def silence() -> None:

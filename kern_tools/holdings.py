@@ -150,7 +150,7 @@ class Holdings:
     def forget_box(self) -> None:
         """Have the next call of a session start in a new box."""
         if self._config.mode != "fresh":
-            self._engine.post(self._session_box.forget)
+            self._session_box.leave()
 
     def _launch(self, call: Call) -> Launch:
         """Choose the box for a call."""

@@ -14,7 +14,8 @@ from typing import Literal
 from .config import SandboxConfig
 from .frames import BOOT, CLEAN_PATH, INTERPRETER_VARIABLES, driver_program
 from .image import ImageRef
-from .mounts import WORKSPACE, Mount
+from .mounts import Mount
+from .names import BOX_ROOT
 from .ownership import box_name, owned_folder
 
 Mode = Literal["fresh", "resident", "kernel"]
@@ -79,7 +80,7 @@ class Launcher:
     mounts: Sequence[Mount] = ()
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     import_path: Sequence[str] = ()
-    folder: str = WORKSPACE
+    folder: str = BOX_ROOT
     writable_root: bool = False
 
     def driven(
@@ -109,7 +110,7 @@ class Launcher:
         setting = {
             "mode": mode,
             "env": {**_OURS, **env, **self.variables, "MPLBACKEND": "Agg"},
-            "folder": WORKSPACE,
+            "folder": BOX_ROOT,
             "path": list(self.import_path),
             "lean": self.image.host_python,
             "preload": tuple(preload),
@@ -156,7 +157,7 @@ class Launcher:
         argv += ["--image", self.image.reference, "--pull", "never", "-q"]
         argv += ["--entrypoint", ""]  # a call runs what it names, with nothing before
         argv += [] if self.writable_root else ["--ro"]
-        argv += _mount_argument(Mount(self.workspace, WORKSPACE, read_only=False))
+        argv += _mount_argument(Mount(self.workspace, BOX_ROOT, read_only=False))
         argv += ["--workdir", self.folder]
         argv += ["--timeout", str(math.ceil(life_s) + GRACE_S)]
         argv += self._limits() + self._hardening() + self._network()

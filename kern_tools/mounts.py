@@ -13,11 +13,10 @@ from .faults import ConfigError, MountRefused
 from .names import BOX_ROOT
 from .refusals import Place, credential_below, credential_in, refused_places
 
-WORKSPACE = BOX_ROOT
 DEPS = "/opt/kern-deps"
 """Where every box sees what the `setup` option installed."""
 
-_OWN_TREES = ("/proc", "/sys", "/dev", f"{WORKSPACE}/.kern", DEPS)
+_OWN_TREES = ("/proc", "/sys", "/dev", f"{BOX_ROOT}/.kern", DEPS)
 _NARROWER = "name a directory inside it that holds only what the job needs"
 _ONE_FILE = "write the one file that the job needs into the workspace instead"
 _ELSEWHERE = "choose a path such as '/data'"
@@ -146,7 +145,7 @@ def check_target(target: object, option: str) -> str:
 
 
 def _own_place(path: str) -> str | None:
-    if path in ("/", WORKSPACE):
+    if path in ("/", BOX_ROOT):
         return path
     if path == "/dev/shm":  # kern takes a bind here, instead of its own mount
         return None

@@ -172,8 +172,8 @@ class Opened:
         conduct = Conduct(self, request)
         try:
             with conduct:
-                blocked = conduct.begin()
-                return self.finish(conduct) if blocked is None else blocked
+                conduct.begin()
+                return self.finish(conduct)
         finally:  # a signal handler may have raised at the end of `with`
             conduct.let_go()
 
@@ -190,8 +190,8 @@ class Opened:
     async def arun(self, request: Request) -> ExecutionResult:
         """Conduct one call to its end; what walks the workspace is off the loop."""
         with Conduct(self, request) as conduct:
-            blocked = await conduct.abegin()
-            return await self.afinish(conduct) if blocked is None else blocked
+            await conduct.abegin()
+            return await self.afinish(conduct)
 
     async def afinish(self, conduct: Conduct) -> ExecutionResult:
         """Do as `finish`, without blocking the event loop."""

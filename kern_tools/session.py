@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .box import Box
 from .call import Call, Work
 from .dispatch import leaving
-from .faults import FaultType, SandboxFault
+from .faults import SandboxFault, startup_fault
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -32,11 +32,8 @@ class SetupFailed(Exception):
     def fault(self) -> SandboxFault:
         """Give the fault of the call that never began."""
         last = self.said.strip().splitlines()[-1:] or ["no message"]
-        return SandboxFault(
-            type=FaultType.STARTUP_FAILED,
-            reason="setup_code",
-            message=f"setup_code failed in a new box: {last[0][:200]}",
-            actor="operator",
+        return startup_fault(
+            "setup_code", f"setup_code failed in a new box: {last[0][:200]}"
         )
 
 
@@ -69,6 +66,7 @@ class SessionBox:
         self._max_age_s = max_age_s
         self._on_change = on_change
         self._box: Box | None = None
+        self._left: Box | None = None  # not to be lent any more
         self._boxes: set[Box] = set()
         self._opened_s = 0.0
         self._had_calls = False
@@ -106,11 +104,11 @@ class SessionBox:
     def lend(self, call: Call) -> Box | None:
         """Lend a kernel's box to the caller of a cell, if it could serve it now."""
         box = self._box
-        if box is None or box.launch.mode != "kernel" or not call.work.is_cell:
+        if box is None or box is self._left or box.launch.mode != "kernel":
             return None
-        if self._is_too_old(box, call) or not box.lend(call):
+        if not call.work.is_cell or self._is_too_old(box, call):
             return None
-        return box
+        return box if box.lend(call) else None
 
     def take_back(self, call: Call) -> None:
         """Go on with a call whose caller was lent the box."""
@@ -122,6 +120,11 @@ class SessionBox:
         for box in list(self._boxes):
             if box.guest is call:
                 box.refuse()
+
+    def leave(self) -> None:
+        """Have the next call in a new box; any thread may ask."""
+        self._left = self._box
+        self._engine.post(self.forget)
 
     def forget(self) -> None:
         """End the box; the next call has a new one."""

@@ -12,6 +12,9 @@ from .verdict import Evidence
 if TYPE_CHECKING:
     import asyncio
 
+_LOOK_AGAIN_S = 1.0
+"""How late a Ctrl-C is seen that came just before a wait."""
+
 
 def wait_for(call: Call, cancel: Callable[[], None]) -> Evidence:
     """Block until the call has ended.
@@ -24,6 +27,9 @@ def wait_for(call: Call, cancel: Callable[[], None]) -> Evidence:
         BaseException: What interrupted the wait, once the box is gone.
     """
     try:
+        while not call.done.done():
+            with suppress(TimeoutError):
+                return call.done.result(_LOOK_AGAIN_S)
         return call.done.result()
     except BaseException:  # also what a signal handler of the host raises
         if not call.done.done():

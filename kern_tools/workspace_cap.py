@@ -36,12 +36,8 @@ class CapWatch:
         pause_s = _PAUSE_S
         while not self._ended.wait(pause_s):
             began = time.monotonic()
-            if is_full(self._workspace, self._max_bytes):
+            used_bytes = self._workspace.usage_bytes(stop_over=self._max_bytes)
+            if used_bytes > self._max_bytes:
                 self._on_full()
                 return
             pause_s = max(_PAUSE_S, _SHARE * (time.monotonic() - began))
-
-
-def is_full(workspace: Workspace, max_bytes: int) -> bool:
-    """Whether the files take more than `max_bytes` on the disk."""
-    return workspace.usage_bytes(stop_over=max_bytes) > max_bytes

@@ -198,7 +198,7 @@ OUTCOMES: tuple[Outcome, ...] = (
         facts={
             "who ended it": r"workspace_full",
             "the limit": r"4,?000,?000|3\.8 MiB",
-            "what to do": r"files small",
+            "what to do": r"large ones smaller",
         },
     ),
     Outcome(

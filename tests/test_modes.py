@@ -390,3 +390,18 @@ def test_a_module_rewritten_within_a_second_is_read_anew(mode: str) -> None:
             cell = "import sys; sys.modules.pop('own_module', 0); import own_module"
             result = sandbox.run_code(cell)
             assert (result.stdout, result.files) == (f"{version}\n", [])
+
+
+def test_orphans_of_commands_are_reaped_in_a_kernel(kernel: Sandbox) -> None:
+    """And a child of the code's own keeps its exit code until the code asks."""
+    kernel.run_code("import os\npid = os.fork()\nif pid == 0: os._exit(7)")
+    for _ in range(20):
+        kernel.run_code("sleep 0.01 & sleep 0.01 &", "sh")
+    count = (
+        "import glob\nprint(sum(open(p).read().split(')')[1].split()[0] == 'Z' "
+        "for p in glob.glob('/proc/[0-9]*/stat')))"
+    )
+    while int(kernel.run_code(count).stdout) > 1:
+        kernel.run_code(":", "sh")
+    waited = "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
+    assert kernel.run_code(waited).stdout == "7\n"

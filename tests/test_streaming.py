@@ -115,19 +115,23 @@ def test_output_before_a_timeout_is_told(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["for", "async for"])
-def test_a_call_that_is_barred_tells_its_result_alone(
-    sandbox: Sandbox, is_async: bool
-) -> None:
-    """A full workspace is the whole answer, to every way of calling."""
-    options: dict[str, Any] = {"mode": sandbox.config.mode, "workspace_max_bytes": 1}
+def test_code_makes_room_in_a_full_workspace(sandbox: Sandbox, is_async: bool) -> None:
+    """It may look and remove; what adds to the files is stopped."""
+    options: dict[str, Any] = {"mode": sandbox.config.mode, "workspace_max_bytes": 4096}
+
+    def last(code: str) -> ExecutionResult:
+        stream = full.stream_code(code)
+        events = asyncio.run(collected(stream)) if is_async else list(stream)
+        assert isinstance(events[-1], ResultEvent)
+        return events[-1].result
+
     with Sandbox(**options) as full:
         full.write_file("big", bytes(1 << 16))
-        stream = full.stream_code("print(1)")
-        (last,) = asyncio.run(collected(stream)) if is_async else list(stream)
-        assert full.run_code("print(1)").fault_type == "workspace_full"
-        assert asyncio.run(full.arun_code("1")).fault_type == "workspace_full"
-    assert isinstance(last, ResultEvent)
-    assert last.result.fault_type == "workspace_full"
+        assert last("import os\nprint(os.listdir())").stdout == "['big']\n"
+        adding = "import time\nopen('more', 'w').write('x')\ntime.sleep(60)"
+        assert last(adding).fault_type == "workspace_full"
+        assert last("import os\nos.remove('big')").success
+        assert last("open('more', 'w').write('x')").success
 
 
 async def test_streams_side_by_side_do_not_mix(sandbox: Sandbox) -> None:

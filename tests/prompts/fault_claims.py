@@ -45,9 +45,11 @@ def _languages(live: Live, said: Said) -> None:
 def _full(live: Live, said: Said) -> None:
     for file in live.sandbox.list_files():
         if file.size > 1 << 20:
-            assert live.run("1").fault_type == FaultType.WORKSPACE_FULL
-            assert live.call("write_file", path=file.path, content="").error is None
-    assert live.run("1").success
+            assert live.run("1").success
+            adding = "import time\nopen('more', 'w').write('more')\ntime.sleep(60)"
+            assert live.run(adding).fault_type == FaultType.WORKSPACE_FULL
+            assert live.run(f"import os\nos.remove({file.path!r})").success
+    assert live.run("open('more', 'w').write('more')").success
 
 
 def _killed(live: Live, said: Said) -> None:
@@ -133,9 +135,9 @@ FAULTS: tuple[Claim, ...] = (
         "fault: unknown",
     ),
     claim(
-        "make large files small with `write_file`: nothing runs until then\\. After"
-        " that"
-        " write less" + END,
+        "remove files or make large ones smaller before anything else: until there is"
+        " room, a call is stopped as soon as it adds to them\\. After that write less"
+        + END,
         "fault: workspace_full",
         probe=_full,
         where=lambda f: f.workspace_max_bytes is not None,
