@@ -23,10 +23,10 @@ from .cold import cold_call
 from .conversations import conversations
 from .ending import cancel, close
 from .frameworks import adapters
-from .fresh import image_present, imports
+from .fresh import first_call, image_present, imports
 from .harness import Workload, measure
 from .machine import load, machine
-from .output import flood
+from .output import flood, many_results
 from .paced import paced_call
 from .peers import peers_kernel, peers_paced
 from .record import KEPT, Outcome, Record
@@ -40,12 +40,15 @@ WORKLOADS: dict[str, Callable[[], AbstractContextManager[Workload]]] = {
     "resident": resident_call,
     "burst": burst,
     "conversations": conversations,
+    **{f"conversations-{n}": partial(conversations, n) for n in (1, 8, 256)},
     "cancel": cancel,
     "close": close,
     "adapters": adapters,
     "async": async_adapters,
     "output": flood,
+    "results": many_results,
     "import": imports,
+    "first": first_call,
     "image": image_present,
     **{name.split()[-1]: partial(imports_ahead, name) for name in CELLS},
     "trace": trace,

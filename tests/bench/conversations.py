@@ -13,6 +13,9 @@ from .harness import Contestant, Figure, Round, Workload
 from .rival import binding
 
 CALLS = 2
+ASKED = 64
+"""Of how many something is asked."""
+NOTHING = (None, None)
 _TIMEOUT_S = 120  # What takes long here is the queue for the processors.
 
 Open = Callable[[], AbstractContextManager[Any]]
@@ -55,7 +58,7 @@ def conversations(count: int = 64) -> Generator[Workload]:
             return binding(timeout_s=_TIMEOUT_S)
 
         yield Workload(
-            name="conversations",
+            name=f"{count} conversations",
             about=f"{count} threads, each of which opens a sandbox, makes {CALLS} calls"
             " that print and share a file, and closes it, against the same with"
             " sandboxes of the binding at its default.",
@@ -65,20 +68,21 @@ def conversations(count: int = 64) -> Generator[Workload]:
                 Contestant("resident", all_of_them(resident)),
             ],
             figures=[
-                _rate("fresh", count, bar=1.0, goal=1.05),
-                _rate("resident", count, bar=1.5, goal=2.0),
+                _rate("fresh", count, *((1.0, 1.05) if count == ASKED else NOTHING)),
+                _rate("resident", count, *((1.5, 2.0) if count == ASKED else NOTHING)),
             ],
-            rounds=3,
-            warm_up=1,
+            rounds=max(1, min(12, 3 * ASKED // count)) if count <= ASKED else 1,
+            warm_up=int(count <= ASKED),
         )
 
 
-def _rate(ours: str, count: int, *, bar: float, goal: float) -> Figure:
+def _rate(ours: str, count: int, bar: float | None, goal: float | None) -> Figure:
     def ratio(r: Round) -> float:
         return r["binding"].wall_s / r[ours].wall_s
 
+    together = f"{count} conversation{'s'[: count > 1]}"
     return Figure(
-        f"{count} conversations, calls per second: `{ours}` / the binding, cold",
+        f"{together}, calls per second: `{ours}` / the binding, cold",
         ratio,
         bar=bar,
         goal=goal,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pydantic
@@ -71,6 +72,7 @@ def imports() -> Generator[Workload]:
                 f"`{OURS}` / `{BASE}`, CPU time",
                 lambda r: r["ours"].cpu_s / r["pydantic"].cpu_s,
                 bar=2.0,
+                goal=1.6,
             ),
             Figure(
                 f"modules among {', '.join(HEAVY)} that it loads",
@@ -81,6 +83,34 @@ def imports() -> Generator[Workload]:
         ],
         rounds=25,
         pace_s=0.01,
+    )
+
+
+@contextmanager
+def first_call() -> Generator[Workload]:
+    """Compare the way from a new interpreter to the end of its first call."""
+    reference = ensure_image().reference
+    ours = "with Sandbox() as sandbox: sandbox.run_code('print(1)')"
+    theirs = f"with Sandbox(image={reference!r}) as box: box.run_code('print(1)')"
+    yield Workload(
+        name="first call",
+        about="A new interpreter imports, opens a sandbox, makes one call and closes"
+        " it, against the same with the binding; the start of Python is not counted.",
+        contestants=[
+            Contestant(name, partial(timed, f"exec({code!r})"))
+            for name, code in (
+                ("binding", f"from kern_sandbox import Sandbox\n{theirs}"),
+                ("ours", f"{OURS}\n{ours}"),
+            )
+        ],
+        figures=[
+            Figure(
+                "first call after the start / the binding's",
+                lambda r: r["ours"].wall_s / r["binding"].wall_s,
+            )
+        ],
+        rounds=12,
+        pace_s=0.1,
     )
 
 

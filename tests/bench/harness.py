@@ -72,6 +72,7 @@ class Figure:
         goal: What it is to become, where that is less than the bar allows.
         at_least: More is better: bar and goal are what it must be at least.
         held_at: What of the rounds is held against bar and goal.
+        rival: It is a ratio to somebody else's time, not to what is allowed.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Figure:
     goal: float | None = None
     at_least: bool = False
     held_at: Place = "median"
+    rival: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +157,7 @@ def _figure_row(figure: Figure, rounds: Sequence[Round]) -> FigureRow:
         goal=figure.goal,
         at_least=figure.at_least,
         held_at=figure.held_at,
+        rival=figure.rival,
     )
 
 

@@ -51,6 +51,7 @@ class FigureRow:
         goal: What it is to become, or None.
         at_least: Bar and goal are what it must be at least.
         held_at: Which value of the spread is held against them.
+        rival: It is a ratio to somebody else's time, not to what is allowed.
     """
 
     name: str
@@ -60,6 +61,7 @@ class FigureRow:
     goal: float | None = None
     at_least: bool = False
     held_at: Place = "median"
+    rival: bool = True
 
     @property
     def misses_bar(self) -> bool:

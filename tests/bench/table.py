@@ -2,7 +2,7 @@
 
     python -m tests.bench.table
 
-writes the kept record between the markers of README.md.
+writes the kept record between the markers of README.md, and draws its picture.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from .plot import PLOT, draw, is_behind, ratios
 from .record import KEPT, ContestantRow, FigureRow, Record
 
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 _ROOT = Path(__file__).parents[2]
+_WHERE = PLOT.relative_to(_ROOT).as_posix()
 _SPREAD = ("median", "95 %", "99 %")
 
 
@@ -26,11 +28,18 @@ def tables(record: Record) -> str:
         for each in record.outcomes
         for row in each.contestants
     ]
+    behind = filter(is_behind, ratios(record))
     machine = ", ".join(f"{name} {fact}" for name, fact in record.machine.items())
     before, after = record.load
     return "\n".join(
         [
             *_table(("figure", *_SPREAD, "bar", "goal", ""), figures),
+            "",
+            f"![The ratios]({_WHERE})",
+            "",
+            "Where the other side of a ratio is ahead:",
+            "",
+            *(f"- {row.name}: {_number(row.spread.median, row)}" for row in behind),
             "",
             *_table(("workload", "of", "wall ms", *_SPREAD[1:], "CPU ms"), times),
             "",
@@ -100,8 +109,9 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=KEPT)
     parser.add_argument("--page", type=Path, default=_ROOT / "README.md")
     given = parser.parse_args()
-    page = given.page.read_text("utf-8")
-    given.page.write_text(placed(page, tables(Record.read(given.record))), "utf-8")
+    page, record = given.page.read_text("utf-8"), Record.read(given.record)
+    given.page.write_text(placed(page, tables(record)), "utf-8")
+    draw(record, PLOT)
 
 
 if __name__ == "__main__":
