@@ -8,7 +8,20 @@ READY := $(VENV)/.ready
 # openai 3 and llama-index-llms-openai refuse each other: this pair has its own home.
 VENV2 := .venv-openai2
 READY2 := $(VENV2)/.ready
+# mutmut brings a parser and a screen of its own, which nothing else here needs.
+VENV3 := .venv-mutants
+READY3 := $(VENV3)/.ready
 ARGS ?=
+# Most tests wait for boxes half of their time: more of them than processors.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
+IN_PARALLEL := -n $(WORKERS) --dist loadfile
+# What is said of the packages of which two releases live; the rest is for `verify`.
+OPENAI2 := tests/test_scripted.py $(addprefix tests/adapters/test_,openai.py \
+	openai_agents.py openai_llmock.py openai_loop.py openai_loop_streams.py \
+	llama_index.py llama_index_code_act.py llama_index_openai.py mcp.py mcp_stdio.py)
+OPENAI2_WHOLE := tests/test_scripted.py $(wildcard tests/adapters/test_openai*.py \
+	tests/adapters/test_llama_index*.py tests/adapters/test_mcp*.py)
+WHOLE := HYPOTHESIS_PROFILE=verify
 
 # The first that runs and is new enough: a version manager's shim may exist and fail.
 PYTHON ?= $(firstword $(shell for python in \
@@ -16,18 +29,22 @@ PYTHON ?= $(firstword $(shell for python in \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done))
 
-.PHONY: help setup setup-openai2 demo test lint format bench soak test-vm test-model verify clean
+.PHONY: help setup setup-openai2 demo test test-openai2 verify-test verify-openai2 verify-vm lint format bench soak test-vm test-cluster test-model verify verify-attack mutants clean
 
 help:
 	@echo "make setup    the environment in $(VENV), with everything below needs"
 	@echo "make demo     six calls through three frameworks, on real data"
 	@echo "make test     the tests, but for those that need a virtual machine"
+	@echo "make test-openai2  the adapters with openai 2 and mcp 1"
 	@echo "make test-vm  the memory cap for real, in a virtual machine"
+	@echo "make test-cluster  sandboxes on a Ray cluster of two nodes, on loopback"
 	@echo "make test-model  the loops with a real small model, offline; fetches 1.1 GB once"
 	@echo "make lint     ruff, mypy --strict, pyright"
 	@echo "make bench    the figures of README.md"
 	@echo "make soak     ten thousand calls, 256 conversations; minutes"
-	@echo "make verify   everything: lint, tests, openai 2, virtual machine"
+	@echo "make verify-attack  the attacks whole: ten thousand examples of each property"
+	@echo "make mutants  mutation check of what models and developers rely on most; long"
+	@echo "make verify   everything, whole: lint, tests, openai 2, virtual machine, cluster"
 	@echo "make clean    remove what the targets made, environments included"
 
 setup: $(READY)
@@ -46,26 +63,55 @@ $(READY): pyproject.toml
 
 setup-openai2: $(READY2)
 
+# A path line lends it what $(VENV) has; installed on top is what has to differ, and
+# what brings a program of its own: pytest, this package, and the binary.
 $(READY2): pyproject.toml $(READY)
-	@$(BIN)/python -m venv --without-pip $(VENV2)
-	@$(BIN)/python -m pip --python $(VENV2)/bin/python install --quiet pip \
-	--editable '.[all,testing]' 'openai<3' 'llama-index-llms-openai>=0.8' 'mcp<2' \
-	hypothesis ipykernel jsonschema matplotlib nbclient nbformat pandas pytest-asyncio pytest-timeout pytest-xdist
+	@$(BIN)/python -m venv --clear --without-pip $(VENV2)
+	@lent=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	&& own=$$($(VENV2)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	&& echo "import site; site.addsitedir('$$lent')" >"$$own/lent.pth"
+	@$(BIN)/python -m pip --python $(VENV2)/bin/python install --quiet --no-deps \
+	--ignore-installed --no-build-isolation pytest kern-sandbox --editable .
+	@$(BIN)/python -m pip --python $(VENV2)/bin/python install --quiet \
+	'openai<3' 'openai-agents>=0.20' 'llama-index-llms-openai>=0.8' 'mcp<2'
+	@$(BIN)/python -m pip --python $(VENV2)/bin/python check
 	@touch $@
 
 demo: $(READY)
 	$(BIN)/kern-tools demo $(ARGS)
 
 test: $(READY)
-	$(BIN)/pytest -n auto --dist loadfile $(ARGS)
+	$(BIN)/pytest $(IN_PARALLEL) $(ARGS)
+
+test-openai2: $(READY2)
+	$(VENV2)/bin/pytest $(IN_PARALLEL) $(OPENAI2) $(ARGS)
+	$(VENV2)/bin/pytest tests/test_cookbooks.py -k 'runs and 05'
 
 test-vm: $(READY)
-	$(BIN)/pytest tests/vm -m vm $(ARGS)
+	$(BIN)/pytest tests/vm -m 'vm and not verify' $(ARGS)
+
+test-cluster: $(READY)
+	$(BIN)/pytest tests/cluster -m cluster $(ARGS)
 
 test-model: $(READY) $(READY2)
 	$(BIN)/pytest tests/model -m model -v -o faulthandler_timeout=0 $(ARGS)
 	$(VENV2)/bin/pytest tests/model/test_llama_index.py -m model -v \
 	-o faulthandler_timeout=0 $(ARGS)
+
+verify-attack: $(READY)
+	HYPOTHESIS_PROFILE=verify $(BIN)/pytest tests/attack -n auto --dist load \
+	-m "not vm and not model" -o timeout=0 -o faulthandler_timeout=0 $(ARGS)
+
+mutants: $(READY3)
+	$(VENV3)/bin/python -m tests.mutants $(ARGS)
+
+$(READY3): $(READY)
+	@$(BIN)/python -m venv --without-pip $(VENV3)
+	@$(BIN)/python -m pip --python $(VENV3)/bin/python install --quiet 'mutmut>=3.8,<4'
+	@$(VENV3)/bin/python -c "import site, pathlib; \
+	pathlib.Path(site.getsitepackages()[0], 'kept.pth').write_text( \
+	str(next(pathlib.Path('$(VENV)').resolve().glob('lib/python3*/site-packages'))))"
+	@touch $@
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -83,10 +129,24 @@ bench: $(READY)
 soak: $(READY)
 	$(BIN)/python -m tests.soak
 
+# The three that `.ci/run` runs a part of, whole.
+verify-test: $(READY)
+	$(WHOLE) $(BIN)/pytest $(IN_PARALLEL) -m 'not vm and not model and not cluster' \
+	-o timeout=0 -o faulthandler_timeout=0 $(ARGS)
+
+verify-openai2: $(READY2)
+	$(WHOLE) $(VENV2)/bin/pytest $(IN_PARALLEL) $(OPENAI2_WHOLE) \
+	-m 'not vm and not model and not cluster' $(ARGS)
+	$(VENV2)/bin/pytest tests/test_cookbooks.py -m 'verify or not verify' \
+	-k 'runs and (05 or 06)'
+
+verify-vm: $(READY)
+	$(BIN)/pytest tests/vm -m vm $(ARGS)
+
 verify:
-	.ci/run
+	.ci/run whole
 
 clean:
-	rm -rf .venv .venv-openai2 build dist *.egg-info htmlcov .coverage .coverage.*
+	rm -rf .venv .venv-openai2 .venv-mutants build dist *.egg-info htmlcov .coverage .coverage.*
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,7 +7,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from kern_tools.processes import named_boxes, wait_gone
 NET_S = 60.0  # what hangs ends the test; nothing is measured
 
 BEGIN = """\
-import os, sys, threading
+import os, sys, threading, time
 from kern_tools import Sandbox, SandboxError
 from kern_tools.ownership import owner
 def say(*words):
@@ -92,6 +93,14 @@ def ended(script: str) -> list[str]:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout.splitlines()
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Go on once something holds, without taking the processor from who brings it."""
+    ends_s = time.monotonic() + NET_S
+    while not holds():
+        assert time.monotonic() < ends_s, "it never held"
+        time.sleep(0.001)
 
 
 def wait_all_gone(pidfds: list[int]) -> bool:

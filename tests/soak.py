@@ -167,7 +167,7 @@ def timeouts(count: int) -> None:
     async def many() -> None:
         async with Sandbox(timeout_s=60, max_running=8) as sandbox:
             calls = [
-                sandbox.arun_code("while True: pass", timeout_s=3) for _ in range(count)
+                sandbox.arun_code("while True: pass", timeout_s=2) for _ in range(count)
             ]
             for result in await asyncio.gather(*calls):
                 assert result.fault_type == FaultType.TIMEOUT, result

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools import Budget, Sandbox
@@ -20,6 +20,8 @@ from kern_tools.edit_tool import EDIT_MAX_BYTES, EditFile
 from kern_tools.excerpt import fenced
 from kern_tools.reply import Reply
 from kern_tools.tools import TOOLS, Tool, tools_of
+
+from .depth import examples
 
 Mode = Literal["fresh", "resident", "kernel"]
 SLOW = "(a+)+$"
@@ -395,7 +397,7 @@ async def test_the_async_edit_says_the_same(clean: Sandbox) -> None:
 TEXTS = st.text("ab\n\r \u00e9\U0001f600", max_size=40)
 
 
-@settings(deadline=None)
+@examples(50, 1000)
 @given(
     before=TEXTS, old=TEXTS.filter(bool), after=TEXTS, new=TEXTS, every=st.booleans()
 )

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from kern_tools.config import Budget, SandboxConfig
 from kern_tools.faults import ConfigError
 from kern_tools.option_table import CAPABILITIES
+
+from .depth import examples
 
 OPTIONS = [option.name for option in fields(SandboxConfig) if option.init]
 CANARY = "c4n4ry-value"
@@ -500,7 +502,7 @@ JUNK = st.recursive(
 )
 
 
-@settings(deadline=None)
+@examples(50, 1000)
 @given(name=st.sampled_from(OPTIONS), value=JUNK)
 def test_whatever_is_passed_is_taken_or_refused_as_a_config_error(
     name: str, value: Any

@@ -5,10 +5,12 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools.escaping import escape, escape_line
+
+from .depth import examples
 
 ORDINARY = {
     "spaces": "tab\tand\nnew line",
@@ -82,7 +84,7 @@ NASTY = st.sampled_from(
 TEXTS = st.lists(NASTY | st.text(max_size=3)).map("".join)
 
 
-@settings(deadline=None)
+@examples(50, 1000)
 @given(TEXTS)
 def test_no_control_is_left(text: str) -> None:
     """Whatever comes in, what goes out can be encoded, and moves nothing."""
@@ -92,14 +94,14 @@ def test_no_control_is_left(text: str) -> None:
     assert shown.encode("utf-8").decode("utf-8") == shown
 
 
-@settings(deadline=None)
+@examples(50, 1000)
 @given(TEXTS)
 def test_escaping_twice_changes_nothing_more(text: str) -> None:
     """What is safe to show passes as it is."""
     assert escape(escape(text)) == escape(text)
 
 
-@settings(deadline=None)
+@examples(50, 1000)
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"])))
 def test_letters_and_signs_pass(text: str) -> None:
     """Nothing that can be seen is ever changed, whatever its script."""

@@ -10,13 +10,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools import Sandbox
 from kern_tools.export import export_files
 from kern_tools.faults import WorkspaceError
 from kern_tools.workspace import Workspace
+
+from .depth import examples
 
 
 @pytest.fixture
@@ -202,7 +204,7 @@ NAMES = st.binary(min_size=1, max_size=255).filter(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25, 500)
 @given(names=st.sets(NAMES.filter(lambda raw: raw not in {b".", b".."}), max_size=5))
 def test_any_names_are_copied(names: set[bytes]) -> None:
     """Different files stay different, under names that can be printed."""

@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools.facts import SandboxFacts
 from kern_tools.hints import HINTS, Hint, hint_for
 from kern_tools.prompting import repair
 from kern_tools.result import ExecutionResult
+
+from .depth import examples
 
 FACTS = SandboxFacts(image="host", host_python=True, python_version="3.12.4")
 ADVICE_MAX_CHARS = 400
@@ -132,7 +134,7 @@ def test_a_name_is_forgotten_where_names_are_not_kept() -> None:
     assert hint_for(new, kernel) == Hint("no_name", {"variable": "df"})
 
 
-@settings(deadline=None)
+@examples(50, 1000)
 @given(name=st.text(max_size=300), packages=st.lists(st.text(max_size=60), max_size=90))
 def test_no_name_breaks_the_line_or_its_bound(name: str, packages: list[str]) -> None:
     """A module's name is the code's to choose, a package's the image's."""

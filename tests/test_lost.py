@@ -6,7 +6,7 @@ import asyncio
 import gc
 import threading
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +20,7 @@ from kern_tools.events import CallEvent, ResultEvent
 from kern_tools.sandbox_contract import box_processes
 from kern_tools.streaming import CallStream
 
-from .hosts import ended
+from .hosts import ended, wait_until
 
 MODES = ["fresh", "resident", "kernel"]
 each_mode = pytest.mark.parametrize("mode", MODES)
@@ -48,10 +48,10 @@ def used(**options: Any) -> tuple[Sandbox, Path, list[int]]:
     return sandbox, sandbox.workspace.root, boxes
 
 
-def wait_until_gone(root: Path, boxes: list[int]) -> None:
-    """Go on once neither workspace nor boxes are there."""
-    while root.exists() or any(Path(f"/proc/{pid}").exists() for pid in boxes):
-        pass
+def wait_until_gone(*paths: Path, boxes: Iterable[int] = ()) -> None:
+    """Go on once neither workspaces nor boxes are there."""
+    places = [*paths, *(Path(f"/proc/{pid}") for pid in boxes)]
+    wait_until(lambda: not any(place.exists() for place in places))
 
 
 @each_mode
@@ -60,7 +60,7 @@ def test_a_lost_sandbox_is_closed_once_it_is_collected(mode: str) -> None:
     with unclosed():
         sandbox, root, boxes = used(mode=mode)
         del sandbox
-    wait_until_gone(root, boxes)
+    wait_until_gone(root, boxes=boxes)
 
 
 @each_mode
@@ -80,7 +80,7 @@ def test_callbacks_that_know_the_sandbox_do_not_keep_it(mode: str) -> None:
         assert "".join(agent.heard) == "1\n"
         root, boxes = agent.root, agent.boxes
         del agent
-    wait_until_gone(root, boxes)
+    wait_until_gone(root, boxes=boxes)
 
 
 @each_mode
@@ -103,7 +103,7 @@ def test_the_thread_that_ends_boxes_may_be_the_one_that_collects(mode: str) -> N
             assert collected.wait(60)
         finally:
             gc.enable()
-    wait_until_gone(root, boxes)
+    wait_until_gone(root, boxes=boxes)
     with Sandbox(prewarm=0) as sandbox:
         assert sandbox.run_code("print(1)").stdout == "1\n"
 
@@ -151,8 +151,7 @@ def test_a_workspace_of_yours_stays(tmp_path: Path) -> None:
         sandbox, _, boxes = used(workspace=tmp_path)
         sandbox.write_file("a.txt", "kept")
         del sandbox
-    while any(Path(f"/proc/{pid}").exists() for pid in boxes):
-        pass
+    wait_until_gone(boxes=boxes)
     assert (tmp_path / "a.txt").read_text() == "kept"
 
 
@@ -166,8 +165,7 @@ def test_a_lost_pool_keeps_what_it_would_keep(tmp_path: Path) -> None:
 
     with unclosed("unclosed pool of 2"):
         roots = lose(SandboxPool(prewarm=0, snapshots=tmp_path, idle_timeout_s=600))
-    while any(root.exists() for root in roots):
-        pass
+    wait_until_gone(*roots)
     with SandboxPool(prewarm=0, snapshots=tmp_path) as pool:
         assert pool.get("t2").read_file("a.txt") == b"t2"
 
@@ -181,8 +179,8 @@ def test_a_lost_pool_without_sandboxes_is_no_loss() -> None:
     pool.drop("t1")
     del pool, sandbox
     gc.collect()
-    while any(t.name == "kern-tools-pool-idle" for t in threading.enumerate()):
-        pass
+    idle = "kern-tools-pool-idle"
+    wait_until(lambda: all(t.name != idle for t in threading.enumerate()))
 
 
 def lines_of(script: str) -> list[str]:
@@ -208,7 +206,7 @@ def test_a_forked_child_loses_nothing_of_its_parents() -> None:
         "os.waitpid(pid, 0)\n"
         "say(root.exists(), sandbox.run_code('print(1)').stdout.strip())\n"
         "del sandbox\n"
-        "while root.exists(): pass\n"
+        "while root.exists(): time.sleep(0.001)\n"
         "say('gone')\n"
     )
     assert lines == ["True 1", "ResourceWarning", "gone"]
@@ -234,7 +232,7 @@ def test_a_warning_that_is_an_error_costs_nothing() -> None:
         "sandbox = Sandbox(prewarm=0).open()\n"
         "root = sandbox.workspace.root\n"
         "del sandbox\n"
-        "while root.exists(): pass\n"
+        "while root.exists(): time.sleep(0.001)\n"
         "say('gone')\n"
     )
     assert lines == ["ResourceWarning", "gone"]
@@ -258,5 +256,4 @@ def test_sandboxes_lost_on_many_threads_are_all_closed() -> None:
         with ThreadPoolExecutor(8) as threads:
             list(threads.map(lose, range(40)))
         lost.clear()
-    while any(root.exists() for root in roots):
-        pass
+    wait_until_gone(*roots)

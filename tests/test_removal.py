@@ -10,13 +10,14 @@ import sys
 import tempfile
 import textwrap
 import threading
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 
 import pytest
 
 from kern_tools import removal
-from kern_tools.ownership import discard_folder, owned_folder, owner
+from kern_tools.ownership import discard_folder, owned_folder
 from kern_tools.prune import prune
 from kern_tools.removal import wait_removed
 from kern_tools.workspace import Workspace
@@ -88,9 +89,13 @@ def test_odd_names_and_many_files_are_removed() -> None:
     assert not workspace.root.exists()
 
 
-def remains() -> list[Path]:
-    """Give the folders that this process has yet to remove."""
-    return list(Path(tempfile.gettempdir()).glob(f"kern-tools-*-{owner().token}-*"))
+@pytest.fixture
+def remains(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[], list[Path]]:
+    """Have folders made in a place of one test's own; give what is left in it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return lambda: list(tmp_path.iterdir())
 
 
 @pytest.fixture
@@ -100,7 +105,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_small_is_removed_by_who_closes(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, remains: Callable[[], list[Path]]
 ) -> None:
     """No thread is started, and nothing is left for later."""
     wait_removed()
@@ -123,7 +128,7 @@ TREES = {
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("tree", TREES.values(), ids=list(TREES))
 def test_what_takes_long_is_gone_at_once_and_removed_in_the_background(
-    tree: str,
+    tree: str, remains: Callable[[], list[Path]]
 ) -> None:
     """Who closes does not wait, and others never see it half removed."""
     workspace = Workspace.create()
@@ -136,7 +141,9 @@ def test_what_takes_long_is_gone_at_once_and_removed_in_the_background(
 
 
 @pytest.mark.usefixtures("slow")
-def test_folders_are_removed_one_after_the_other() -> None:
+def test_folders_are_removed_one_after_the_other(
+    remains: Callable[[], list[Path]],
+) -> None:
     """However many there are, one thread does it, and ends with the last."""
     folders = [owned_folder("deps") for _ in range(20)]
     for folder in folders:

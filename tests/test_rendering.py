@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools.config import Budget
@@ -22,6 +22,8 @@ from kern_tools.faults import FaultType, SandboxFault
 from kern_tools.rendering import render
 from kern_tools.reply import Part, TextPart
 from kern_tools.result import ExecutionResult, FileInfo, RichResult
+
+from .depth import examples
 
 GOLDEN = Path(__file__).parent / "golden"
 FACTS = SandboxFacts(
@@ -123,7 +125,7 @@ TEXTS = st.lists(PIECES | st.text(max_size=4), max_size=12).map("".join)
 BULKY = st.tuples(TEXTS, st.integers(0, 400)).map(lambda pair: pair[0] * pair[1])
 
 
-@settings(deadline=None)
+@examples(50, 1000)
 @given(stdout=TEXTS, stderr=TEXTS, value=TEXTS, code=st.integers(0, 255))
 def test_what_was_written_reads_back_exactly(
     stdout: str, stderr: str, value: str, code: int
@@ -139,7 +141,7 @@ def test_what_was_written_reads_back_exactly(
     assert read.fenced == {name: [text] for name, text in shown.items() if text}
 
 
-@settings(deadline=None)
+@examples(50, 1000)
 @given(stdout=BULKY, stderr=BULKY, value=BULKY, most=st.integers(256, 9000))
 def test_the_budget_holds_and_what_is_cut_is_head_and_tail(
     stdout: str, stderr: str, value: str, most: int
@@ -164,7 +166,7 @@ OURS = re.compile(
 )
 
 
-@settings(deadline=None)
+@examples(50, 1000)
 @given(
     kind=st.sampled_from(FAULTS) | st.text(max_size=80),
     message=TEXTS,
@@ -357,7 +359,9 @@ def test_a_value_that_cannot_be_shown_is_named() -> None:
     """Nothing disappears without a word."""
     value = RichResult(data={"application/pdf\n": "JVBERi0="})
     text = text_of(ExecutionResult(results=[value]))
-    assert "\nvalue left out: application/pdf\\n" in text
+    assert text.endswith('\nvalue left out: "application/pdf\\n"')
+    value = RichResult(data={"application/pdf": "JVBERi0="})
+    assert text_of(ExecutionResult(results=[value])).endswith(": application/pdf")
 
 
 def test_values_beyond_the_bounds_are_counted() -> None:
@@ -391,6 +395,39 @@ def test_many_files_are_bounded() -> None:
     assert line.startswith("files: part-0.csv (0 bytes, created), part-1.csv (1 byte, ")
     assert line.endswith(", 19,980 more")
     assert len(line) < 1000
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("a b.txt", "a b.txt"),
+        ("a  b", '"a  b"'),
+        ('say "é"', "'say \"é\"'"),
+        ('"it\'s"', '`"it\'s"`'),
+        ("é\"'`", '"é\\"\'`"'),
+    ],
+)
+def test_a_name_is_quoted_by_a_mark_that_it_lacks(path: str, shown: str) -> None:
+    """Only one that holds every mark is spelled as JSON spells it."""
+    text = text_of(ExecutionResult(files=[FileInfo(path=path, size=1)]))
+    assert text.endswith(f"\nfiles: {shown} (1 byte, created)")
+
+
+@pytest.mark.parametrize(
+    "message", ["the GPU is XX", " the GPU is XX. ", "The GPU is XX."]
+)
+def test_the_message_of_a_fault_is_one_sentence(message: str) -> None:
+    """It begins with a capital and ends with one full stop, whoever wrote it."""
+    first = text_of(fault("gpu_lost", message)).split("\n")[0]
+    assert first == "fault: gpu_lost. The GPU is XX. Files are kept."
+
+
+def test_files_that_a_result_lacks_are_counted_too() -> None:
+    """What the bounds of a result left out is not taken for unchanged."""
+    result = ExecutionResult(files=[FileInfo(path="a", size=1)], files_omitted=41)
+    assert text_of(result).endswith("\nfiles: a (1 byte, created), 41 more")
+    result = ExecutionResult(files_omitted=41)
+    assert text_of(result).endswith("\nfiles: 41 files")
 
 
 def test_names_that_are_lost_are_told_in_a_kernel() -> None:

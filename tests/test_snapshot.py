@@ -25,7 +25,7 @@ import pytest
 from fsspec.implementations.memory import (  # pyright: ignore[reportMissingTypeStubs]
     MemoryFileSystem,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools import Sandbox, SandboxConfig, SandboxError
@@ -37,6 +37,8 @@ from kern_tools.snapshot import (
     save_snapshot,
 )
 from kern_tools.workspace import Workspace
+
+from .depth import examples
 
 INFO = ".kern/snapshot.json"
 SECRET = "a-secret-value"
@@ -264,7 +266,7 @@ NAMES = st.binary(min_size=1, max_size=255).filter(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25, 500)
 @given(names=st.lists(NAMES, min_size=1, max_size=4), content=st.binary(max_size=1500))
 def test_any_name_comes_back(names: list[bytes], content: bytes) -> None:
     """Names are bytes: newlines, broken encodings and backslashes are kept."""
@@ -473,7 +475,7 @@ def test_a_workspace_over_the_limit_is_not_saved(
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50, 1000)
 @given(data=st.data())
 def test_a_damaged_snapshot_never_does_anything_odd(data: st.DataObject) -> None:
     """Any change of the tar is refused, or restored below the workspace."""

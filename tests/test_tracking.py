@@ -10,12 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kern_tools import Sandbox
 from kern_tools.tracking import FEW_FILES
 from kern_tools.workspace import Workspace
+
+from .depth import examples
 
 MANY = FEW_FILES + 8
 NAMES = st.sampled_from(
@@ -79,11 +81,7 @@ def plant(folder: Path) -> None:
     (folder / "deep").write_text("deep")
 
 
-@settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(40, 1000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rounds=st.lists(STEPS, min_size=1, max_size=4))
 def test_the_kernel_tells_what_a_walk_would_find(
     workspace: Workspace, rounds: list[list[tuple[str, str, str]]]

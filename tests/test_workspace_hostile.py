@@ -14,11 +14,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools.faults import WorkspaceError
 from kern_tools.workspace import Workspace
+
+from .depth import examples
 
 SECRET = b"the host's secret"
 ROUNDS = 400
@@ -255,7 +257,7 @@ def test_a_directory_swapped_for_a_link_never_leads_outside(
 PIECES = ["..", ".", "", "/", "a", "link", "loop", "workspace", "\0", "\ud800", "nn"]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50, 1000)
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("/".join), st.booleans())
 def test_no_path_reaches_outside(path: str, absolute: bool) -> None:
     """Whatever is written as a path, the host beside the workspace is unchanged."""

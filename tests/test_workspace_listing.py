@@ -9,13 +9,15 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools.listing import Scan
 from kern_tools.names import DEPTH_LIMIT, shown_name
 from kern_tools.walking import Walk
 from kern_tools.workspace import Workspace
+
+from .depth import examples
 
 ODD_NAMES = [b"caf\xe9", b"a\nb", b"\\x80", b"\\x5c", b"\xe2\x80\xae", b" ", b"-rf"]
 
@@ -105,7 +107,7 @@ def test_an_odd_name_is_listed_and_read_by_what_was_listed(
     assert {path.name for path in workspace.root.iterdir()} == {os.fsdecode(raw), "d"}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25, 500)
 @given(st.sets(st.binary(min_size=1, max_size=30), max_size=8))
 def test_different_names_are_listed_as_different_paths(names: set[bytes]) -> None:
     """Every file on disk has a path of its own that leads back to it."""

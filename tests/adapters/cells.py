@@ -9,7 +9,7 @@ from typing import Any
 from kern_tools import Sandbox
 
 LOOP: dict[str, Any] = {
-    "code": "print('before', flush=True)\nwhile True: pass",
+    "code": "print('before', flush=True)\nimport time\ntime.sleep(60)",
     "timeout_s": 2,
 }
 CHARTS = """

@@ -22,14 +22,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     """A sandbox with the default tools' usual limit."""
-    with Sandbox(timeout_s=20) as sandbox:
+    with Sandbox(timeout_s=20, prewarm=0) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
 def patient() -> Iterator[Sandbox]:
     """A sandbox in which only a cancellation ends a call that waits."""
-    with Sandbox(timeout_s=60) as sandbox:
+    with Sandbox(timeout_s=60, prewarm=0) as sandbox:
         yield sandbox
 
 

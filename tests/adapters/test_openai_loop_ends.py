@@ -31,6 +31,7 @@ from kern_tools.scripted import (
     ScriptedServer,
     Step,
 )
+from tests.depth import depth
 
 from .cells import LOOP, WAITS, Gate
 from .loops import (
@@ -426,7 +427,7 @@ AT_ANY_MOMENT = """
         if type(event).__name__ == "CallStarted" and event.call_id == "b":
             signal.setitimer(signal.ITIMER_REAL, delay_s)
     signal.signal(signal.SIGALRM, raised)
-    for number in range(30):
+    for number in range(0, 30, STEP):
         delay_s = (number + 1) * 0.0005
         interrupted(begun)
 """
@@ -453,8 +454,9 @@ def test_an_interrupt_answers_every_call() -> None:
 
 def test_an_interrupt_at_any_moment_leaves_a_valid_history() -> None:
     """Also while the calls are just about to begin: none is left running."""
-    found = histories(AT_ANY_MOMENT, [code(SLEEPS, "a"), code(SLEEPS, "b")])
-    assert len(found) == 30
+    script = AT_ANY_MOMENT.replace("STEP", str(30 // (rounds := depth(10, 30))))
+    found = histories(script, [code(SLEEPS, "a"), code(SLEEPS, "b")])
+    assert len(found) == rounds
     for history in found:
         assert calls_in(history) == list(answers_in(history))
     assert any(len(history) > 1 for history in found)

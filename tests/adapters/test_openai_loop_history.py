@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
@@ -27,6 +27,7 @@ from kern_tools.loop_result import StopLoop
 from kern_tools.scripted import ScriptedRequest
 from kern_tools.shell_tool import SHELL
 from kern_tools.tools import Tool
+from tests.depth import examples
 
 from .loops import APIS
 from .request_checks import problems_of
@@ -122,7 +123,7 @@ def shell() -> Tool:
     return Tool(SHELL, Sandbox())
 
 
-@settings(max_examples=80, deadline=None)
+@examples(40, 1000)
 @given(turns=TURNS)
 @pytest.mark.parametrize("api", APIS)
 def test_a_history_can_be_sent_again(shell: Tool, api: str, turns: Any) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.depth import partly
+
 from .__main__ import WORKLOADS
 from .analysis import TRACE, trace, tracking
 from .conversations import conversations
@@ -18,10 +20,14 @@ from .table import BEGIN, END, placed, tables
 
 SMALL = WORKLOADS | {
     "conversations": partial(conversations, 4),
+    "conversations-256": partial(conversations, 5),
     "trace": partial(trace, TRACE[-4:]),
     "tracking": partial(tracking, 200),
 }
+del SMALL["cluster"]  # It starts a Ray cluster, which tests/cluster does.
 del SMALL["peers"]  # It needs a program that nothing else here does.
+QUICK = {"paced", "cold", "kernel", "cancel", "close", "adapters", "async", "re"}
+"""The workloads that `make test` runs; `make verify` runs them all."""
 
 
 def workload(seconds: dict[str, list[float]], order: list[str]) -> Workload:
@@ -186,7 +192,7 @@ def test_a_page_without_its_markers_is_left_alone(page: str) -> None:
     "ignore:Exception ignored in. <posix.ScandirIterator:"
     "pytest.PytestUnraisableExceptionWarning"
 )
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", partly(SMALL, QUICK.__contains__))
 def test_a_workload_runs_and_gives_its_figures(name: str) -> None:
     """One round of each, on real boxes; its contestants check what they get."""
     with SMALL[name]() as made:

@@ -11,6 +11,7 @@ import pytest
 
 from kern_tools import ExecutionResult, Sandbox
 from kern_tools.image import ensure_image
+from tests.depth import partly
 
 from .cases import CASES, Case
 
@@ -70,7 +71,12 @@ def theirs_as_fields(result: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# What the contracts show of our engine alone is compared whole in `make verify`.
+@pytest.mark.parametrize(
+    "case",
+    partly(CASES, lambda case: CASES.index(case) % 3 == 0),
+    ids=lambda case: case.name,
+)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:kern_sandbox")
 def test_both_engines_say_the_same(case: Case, sandboxes: tuple[Sandbox, Any]) -> None:
     """Field by field; a difference is listed with its reason, and is one."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import meta
 
@@ -18,6 +18,7 @@ from kern_tools.prompting import (
     environment,
     tool_description,
 )
+from tests.depth import examples
 
 from .claim import Claim, Unclaimed, claims_in
 from .registered import CLAIMS, lines_of
@@ -119,7 +120,7 @@ def check_composed(text: Text, facts: SandboxFacts) -> None:
 
 
 @pytest.mark.parametrize("text", COMPOSED, ids=lambda text: text.name)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@examples(50, 1000)
 @given(facts=FACTS_OF_ANY)
 def test_a_text_is_put_together_from_its_macros(
     text: Text, facts: SandboxFacts

@@ -69,18 +69,19 @@ def root_disk() -> Path:
     return disk
 
 
-def memory_disk(kernel: Path, cases: Path, target: Path) -> None:
+def memory_disk(kernel: Path, cases: Sequence[Path], target: Path) -> None:
     """Write the memory disk: modules up to the root disk, and the project as it is now.
 
     Args:
         kernel: The unpacked kernel package.
-        cases: The Python file that the guest runs.
+        cases: The Python files that the guest runs, in this order.
         target: The file to write.
     """
     guest = Path(__file__).parent / "guest"
     with tempfile.TemporaryDirectory(dir=_roomy(), prefix="kern-vm-") as folder:
         tree = Path(folder)
-        for name in ("bin", "proc", "sys", "dev", "root", "modules", "project/site"):
+        made = "bin proc sys dev root modules project/site project/cases"
+        for name in made.split():
             (tree / name).mkdir(parents=True)
         shutil.copy(_busybox(), tree / "bin/busybox")
         shutil.copy(guest / "init-disk", tree / "init")
@@ -92,7 +93,8 @@ def memory_disk(kernel: Path, cases: Path, target: Path) -> None:
             "\n".join(Path(module).name for module in MODULES)
         )
         shutil.copy(guest / "init-root", tree / "project")
-        shutil.copy(cases, tree / "project/cases.py")
+        for number, file in enumerate(cases):
+            shutil.copy(file, tree / f"project/cases/{number:02}-{file.name}")
         (tree / "project/environment").write_text(ENVIRONMENT)
         _copy_project(tree / "project/site")
         _archive(tree, target)

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,35 +22,54 @@ BOOT_ARGUMENTS = (
     "console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on mitigations=off"
     " init_on_alloc=0 audit=0 apparmor=0"
 )
+GUEST = Path(__file__).parent / "guest"
+TOGETHER = tuple(GUEST / f"{name}.py" for name in ("cases", "edges"))
+"""What one machine runs, one after the other."""
+NET_S = 1100.0
+"""After this long the machine is stopped."""
 
 
-def answers_of(cases: Path, *, timeout_s: float = 400.0) -> list[dict[str, Any]]:
-    """Boot the machine, run a Python file in it as root, return what it printed.
+def answers_of(cases: Path) -> list[dict[str, Any]]:
+    """Return what a Python file of `guest/` printed as root of the machine.
 
-    The file finds `kern_tools` importable and the reference of an image that boxes can
-    use in `$IMAGE`. Nothing that it writes outlives the machine.
+    The machine is booted once for those that run together. Each finds `kern_tools`
+    importable and the reference of an image that boxes can use in `$IMAGE`. Nothing
+    that it writes outlives the machine.
 
     Args:
         cases: The file; every line it prints is one JSON object.
-        timeout_s: After this long the machine is stopped.
 
     Raises:
-        RuntimeError: The file did not end with exit 0 in that time; the message has the
-            end of what it said.
+        RuntimeError: The file did not end with exit 0 in time; the message has the end
+            of what it said.
     """
+    answers, console = _said(TOGETHER if cases in TOGETHER else (cases,))
+    # Every answer is an object, so that no line of one can look like this.
+    _, *parts = re.split(r"^cases (\w+)\n", answers, flags=re.MULTILINE)
+    said = dict(zip(parts[::2], parts[1::2], strict=True)).get(cases.stem, "")
+    *lines, end = said.splitlines() or [""]
+    if end != "exit 0":
+        raise RuntimeError(
+            f"{cases.name} did not end well, or not in time; its {len(lines)} answers"
+            f" end with {said[-200:]!r}, the console with\n{console[-3000:]}"
+        )
+    return [json.loads(line) for line in lines]
+
+
+@cache
+def _said(files: tuple[Path, ...]) -> tuple[str, str]:
+    """Boot the machine; give the answers of some files, and the console."""
     kernel = unpacked(dependency(KERNEL))
     disk = root_disk()
     with tempfile.TemporaryDirectory(prefix="kern-vm-") as folder:
         memory = Path(folder, "memory.cpio")
-        memory_disk(kernel, cases, memory)
+        memory_disk(kernel, files, memory)
         console, answers = Path(folder, "console"), Path(folder, "answers")
-        _boot(kernel, disk, memory, (console, answers), timeout_s)
-        return _read(answers.read_text(), console.read_text(errors="replace"))
+        _boot(kernel, disk, memory, (console, answers))
+        return answers.read_text(), console.read_text(errors="replace")
 
 
-def _boot(
-    kernel: Path, disk: Path, memory: Path, serial: tuple[Path, Path], timeout_s: float
-) -> None:
+def _boot(kernel: Path, disk: Path, memory: Path, serial: tuple[Path, Path]) -> None:
     (image,) = kernel.glob("boot/vmlinuz-*")
     command: list[str | Path] = [
         program("qemu-system-x86_64", package="qemu-system-x86"),
@@ -61,7 +81,7 @@ def _boot(
     for port in serial:
         command += ["-serial", f"file:{port}"]
     with contextlib.suppress(subprocess.TimeoutExpired):  # the answers then lack an end
-        subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=timeout_s)
+        subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=NET_S)
 
 
 def _acceleration() -> list[str]:
@@ -71,13 +91,3 @@ def _acceleration() -> list[str]:
     if native and os.access("/dev/kvm", os.R_OK | os.W_OK):
         return ["-accel", "kvm", "-cpu", "host"]
     return ["-accel", "tcg"]
-
-
-def _read(answers: str, console: str) -> list[dict[str, Any]]:
-    lines = answers.splitlines()
-    if not lines or lines[-1] != "exit 0":
-        raise RuntimeError(
-            f"the cases did not end well, or not in time; the {len(lines)} answers"
-            f" end with {answers[-200:]!r}, the console with\n{console[-3000:]}"
-        )
-    return [json.loads(line) for line in lines[:-1]]

@@ -9,7 +9,7 @@ import pytest
 
 from .machine import answers_of
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.verify, pytest.mark.timeout(1200)]
 
 ROOT_RANGE, PERSON_RANGE = 100_000, 200_000
 READ = ["of a box", "of the host and a box", "of the host and a box"]

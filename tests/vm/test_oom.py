@@ -10,7 +10,7 @@ import pytest
 
 from .machine import answers_of
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")
