@@ -275,6 +275,8 @@ class Box:
         self.evidence = replace(self.evidence, ran=True)
         self._release_slot()
         self.launch.forget_env_file()
+        if self._service is not None:
+            self._service.call.ready_s = time.monotonic()
 
     def _on_frames(self) -> None:
         assert self.control is not None

@@ -57,6 +57,8 @@ class Call:
             that has no shell to keep the two apart.
         state_new: Earlier calls of the sandbox had another box, which is gone.
         service: What a box does for it, once it has one.
+        cold: A box was started for it; the others are there already.
+        ready_s: When that box was ready, by `time.monotonic()`.
     """
 
     def __init__(
@@ -85,6 +87,8 @@ class Call:
         self.exec_failure: tuple[int, bool, str] | None = None
         self.submitted_s = time.monotonic()
         self.started_s: float | None = None
+        self.cold = False
+        self.ready_s: float | None = None
         self.ended_s: float | None = None
         self._results_bytes = 0
 

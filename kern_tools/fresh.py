@@ -204,6 +204,7 @@ class FreshBoxes:
             self._engine.started()
             return
         try:
+            call.cold = True
             launch = self._cold(call)
             box = Box(self._engine, launch, self._on_box_change, self._start_cold)
         except Exception as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from . import flags
 from .opening import opened
 from .running import UNUSABLE
 from .toolsets import tool_names
+
+if TYPE_CHECKING:
+    from .sandbox import Sandbox
 
 _HINT = (
     "kern-tools mcp speaks the Model Context Protocol on stdin and stdout: name it to"
@@ -30,10 +34,19 @@ def mcp(
             " that alone, without images: turn it off for them.",
         ),
     ] = True,
+    telemetry: Annotated[
+        bool,
+        typer.Option(
+            help="Trace and count calls by OpenTelemetry, to the providers that"
+            " `opentelemetry-instrument kern-tools mcp` sets up.",
+        ),
+    ] = False,
 ) -> None:
     """Serve one MCP client, with a sandbox of its own, until it is gone."""
     try:
         from kern_tools.adapters.mcp import Wires, as_server, serve_stdio
+
+        follow = _follow(telemetry)
     except ImportError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(UNUSABLE) from None
@@ -42,7 +55,17 @@ def mcp(
         print(_HINT, file=sys.stderr)
     wires = Wires.claim()
     with opened(config) as sandbox:
+        follow(sandbox)
         server = as_server(sandbox, tools, structured=structured)
         # What is loaded by now stays; walking it at the end would take a second.
         gc.freeze()
         serve_stdio(server, wires)
+
+
+def _follow(telemetry: bool) -> Callable[[Sandbox], None]:
+    """Give what has a sandbox's calls traced, if that is asked for."""
+    if not telemetry:
+        return lambda _: None
+    from .telemetry import instrument
+
+    return instrument

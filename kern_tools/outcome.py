@@ -38,6 +38,8 @@ def result_of_call(
         fault=_explained(verdict, config, uncapped=not ours and uncapped),
         duration_ms=round((ended_s - started_s) * 1000),
         queued_ms=round((started_s - call.submitted_s) * 1000),
+        start_ms=_start_ms(call, seen),
+        warm=None if call.started_s is None else not call.cold,
         files=files,
         results=call.results,
         results_omitted=call.results_omitted,
@@ -51,6 +53,16 @@ def result_of_call(
         state_new=call.state_new or lost is not None,
         files_lost=lost == "files",
     )
+
+
+def _start_ms(call: Call, seen: Evidence) -> int | None:
+    """Give the time until the box could take the code up; all of it if it never did."""
+    if call.started_s is None:
+        return None
+    ready_s = call.ready_s
+    if ready_s is None:
+        ready_s = call.started_s if seen.ran else call.ended_s or call.started_s
+    return round((ready_s - call.started_s) * 1000)
 
 
 def blocked_result(call_id: str | None, fault: SandboxFault) -> ExecutionResult:

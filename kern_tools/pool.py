@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn, Self, cast
+from typing import Any, Literal, NoReturn, Self, cast
 
 from .config import SandboxConfig
 from .conversations import Namer, conversation_of
@@ -17,6 +17,7 @@ from .host import host_report
 from .image import HOST, ImageRef
 from .keeping import Keeping, OnEvict
 from .lease import Lease
+from .observing import Observable, Observer
 from .options import Check, check_names, number, optional, refusal, whole
 from .sandbox import Sandbox
 from .seats import Seats
@@ -28,7 +29,7 @@ IDLE_TIMEOUT_S = 1800.0
 OPENED_AT_ONCE = 8
 
 
-class SandboxPool:
+class SandboxPool(Observable):
     """Gives every conversation a sandbox of its own, and bounds how many there are.
 
     The first call of a conversation opens its sandbox, however many calls come first
@@ -182,17 +183,28 @@ class SandboxPool:
         enforced = host_report().limits_enforced
         return SandboxFacts.of(self.config, image, limits_enforced=enforced)
 
-    def system_prompt(self, tools: str | Sequence[str] = DEFAULT_SETS) -> str:
+    def system_prompt(
+        self,
+        tools: str | Sequence[str] = DEFAULT_SETS,
+        *,
+        images: Literal["parts", "none"] = "parts",
+    ) -> str:
         """Tell a model the truth about its sandbox, as text for a system message.
 
         Args:
             tools: Names of the sets or single tools that it is offered.
+            images: As it was given to `as_tools`.
         """
         from .prompting import system_prompt
 
-        return system_prompt(self.describe().offering(tools))
+        return system_prompt(self.describe().offering(tools, images=images))
 
     # -- life
+
+    def observe(self, observer: Observer | None) -> None:
+        """Have an observer told of the calls of every sandbox, those to come too."""
+        super().observe(observer)
+        self._turnover.observe(observer)
 
     def close(self) -> None:
         """Close every sandbox, after a snapshot where those are kept; opens no more.

@@ -124,6 +124,11 @@ class ExecutionResult(_Model):
     """From the start of the box to its end, without the time in the queue."""
     queued_ms: int = 0
     """Time the call waited for its turn; not counted against `timeout_s`."""
+    start_ms: int | None = None
+    """Of `duration_ms`, until the box was ready for the code; None where that is not
+    known, as where nothing was started."""
+    warm: bool | None = None
+    """The box was ready before the call came; None as above."""
     files: list[FileInfo] = []
     """Files created or modified in the workspace during the call."""
     files_omitted: int = 0

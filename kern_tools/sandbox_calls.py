@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from .observing import Asked, Observable, aaround, around, begin
 from .result import ExecutionResult
 
 if TYPE_CHECKING:
+    from .config import SandboxConfig
     from .opened import Opened
     from .streaming import CallStream
     from .streams import OnText
 
 
-class SandboxCalls:
+class SandboxCalls(Observable):
     """What a `Sandbox` does with its boxes."""
+
+    config: SandboxConfig
 
     def _ready(self) -> Opened:
         raise NotImplementedError
@@ -54,7 +59,10 @@ class SandboxCalls:
         opened = self._ready()
         work = opened.code_work(code, language)
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
-        return opened.run(request)
+        if self.observer is None:
+            return opened.run(request)
+        asked = self._asked("run_code", call_id, code=code, language=language)
+        return around(self.observer, asked, lambda: opened.run(request))
 
     async def arun_code(
         self,
@@ -70,7 +78,10 @@ class SandboxCalls:
         opened = self._ready()
         work = opened.code_work(code, language)
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
-        return await opened.arun(request)
+        if self.observer is None:
+            return await opened.arun(request)
+        asked = self._asked("run_code", call_id, code=code, language=language)
+        return await aaround(self.observer, asked, lambda: opened.arun(request))
 
     def run(
         self,
@@ -96,7 +107,10 @@ class SandboxCalls:
         opened = self._ready()
         work = opened.command_work(argv)
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
-        return opened.run(request)
+        if self.observer is None:
+            return opened.run(request)
+        asked = self._asked("run", call_id, argv=argv)
+        return around(self.observer, asked, lambda: opened.run(request))
 
     async def arun(
         self,
@@ -111,7 +125,10 @@ class SandboxCalls:
         opened = self._ready()
         work = opened.command_work(argv)
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
-        return await opened.arun(request)
+        if self.observer is None:
+            return await opened.arun(request)
+        asked = self._asked("run", call_id, argv=argv)
+        return await aaround(self.observer, asked, lambda: opened.arun(request))
 
     def stream_code(
         self,
@@ -136,7 +153,11 @@ class SandboxCalls:
         """
         opened = self._ready()
         work = opened.code_work(code, language)
-        return opened.stream(opened.request(work, timeout_s, call_id))
+        stream = opened.stream(opened.request(work, timeout_s, call_id))
+        if self.observer is not None:
+            asked = self._asked("stream_code", call_id, code=code, language=language)
+            stream.observe(partial(begin, self.observer, asked))
+        return stream
 
     def stream(
         self,
@@ -148,7 +169,16 @@ class SandboxCalls:
         """Run one program as `run` does; the rest is as in `stream_code`."""
         opened = self._ready()
         work = opened.command_work(argv)
-        return opened.stream(opened.request(work, timeout_s, call_id))
+        stream = opened.stream(opened.request(work, timeout_s, call_id))
+        if self.observer is not None:
+            asked = self._asked("stream", call_id, argv=argv)
+            stream.observe(partial(begin, self.observer, asked))
+        return stream
+
+    def _asked(self, name: str, call_id: str | None, **arguments: object) -> Asked:
+        return Asked(
+            name=name, mode=self.config.mode, arguments=arguments, call_id=call_id
+        )
 
     def interrupt(self) -> None:
         """Have the code of every running call see a KeyboardInterrupt.

@@ -156,6 +156,7 @@ class SessionBox:
             self._engine.started()
             return
         try:
+            call.cold = True
             launch = self._launch(call.timeout_s)
             box = Box(self._engine, launch, self._on_box_change, self.begin)
         except Exception as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .conversations import refused_key
 from .facts import SandboxFacts
 from .faults import ConfigError, SandboxError
+from .options import refusal
 from .outcome import blocked_result
 from .rendering import render
 from .reply import Reply
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from .config import SandboxConfig
+    from .observing import Observer
 
 TenantOf = Callable[[Any], Any]
 """Given what the framework offers with a call, tells the tenant; may be async."""
@@ -84,6 +86,12 @@ class Source:
                 " SandboxPool, or leave it out",
                 option="tenant",
             )
+        if not isinstance(sandbox, Sandbox) and not hasattr(sandbox, "lease"):
+            remedy = "give a Sandbox or a SandboxPool"
+            raise refusal("sandbox", sandbox, "is neither", remedy)
+        if tenant is not None and not callable(tenant):
+            remedy = "give a function of what the framework offers with a call"
+            raise refusal("tenant", tenant, "is not callable", remedy)
         self._sandbox = sandbox
         self._tenant = tenant
         self._key = key
@@ -92,6 +100,17 @@ class Source:
     def is_pool(self) -> bool:
         """Each conversation has a sandbox of its own."""
         return not isinstance(self._sandbox, Sandbox)
+
+    @property
+    def observer(self) -> Observer | None:
+        """What is told of the calls; a pool of another make may have none."""
+        observer: Observer | None = getattr(self._sandbox, "observer", None)
+        return observer
+
+    @property
+    def mode(self) -> str:
+        """What survives a call."""
+        return self._sandbox.config.mode
 
     def describe(self) -> SandboxFacts:
         """Give the facts that the tool's words are rendered from."""
@@ -122,13 +141,22 @@ class Source:
         """Do as `lease`; `tenant` may be async."""
         if isinstance(self._sandbox, Sandbox):
             return nullcontext(self._sandbox)
-        tenant = self._tenant_of(conversation, offered)
-        if inspect.isawaitable(tenant):
-            try:
-                tenant = await tenant
-            except Exception as error:
-                raise _failed(error) from error
+        tenant = await self.atenant(conversation, offered)
         return self._lease(self._sandbox, conversation, tenant)
+
+    async def atenant(self, conversation: object, offered: object) -> object:
+        """Tell whose a call is; None where there are no tenants.
+
+        Raises:
+            ConfigError: `tenant` raised something.
+        """
+        tenant = self._tenant_of(conversation, offered)
+        if not inspect.isawaitable(tenant):
+            return tenant
+        try:
+            return await tenant
+        except Exception as error:
+            raise _failed(error) from error
 
     def refused(self, name: str, error: SandboxError, call_id: str | None) -> Reply:
         """Answer a call that has no sandbox: nothing ran.

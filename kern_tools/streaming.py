@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from .backlog import Backlog
@@ -17,6 +18,7 @@ from .waiting import asettle, settle
 if TYPE_CHECKING:
     import asyncio
 
+    from .observing import Observation
     from .opened import Opened
     from .result import ExecutionResult
 
@@ -46,6 +48,12 @@ class CallStream:
         self._pid = os.getpid()
         self._arrived = threading.Event()
         self._aarrived: asyncio.Event | None = None
+        self._observe: Callable[[], Observation | None] = lambda: None
+        self._observation: Observation | None = None
+
+    def observe(self, begin: Callable[[], Observation | None]) -> None:
+        """Have `begin` called with the first step; what it gives is told the rest."""
+        self._observe = begin
 
     # -- whole, with a callback
 
@@ -76,15 +84,14 @@ class CallStream:
             raise StopIteration
         try:
             return self._next()
-        except BaseException:
+        except BaseException as error:
+            self._tell(error)
             self.close()
             raise
 
     def _next(self) -> CallEvent:
         if self._conduct is None:
-            blocked = self._conducted(self._arrived.set).begin()
-            if blocked is not None:
-                return self._last(blocked)
+            self._conducted(self._arrived.set).begin()
         if self._aarrived is not None:
             raise _mixed()
         conduct, backlog = self._begun()
@@ -100,6 +107,7 @@ class CallStream:
         if (conduct := self._end()) is not None:
             settle(conduct.call)
             conduct.let_go()
+        self._tell(GeneratorExit())
 
     def __enter__(self) -> Self:
         return self
@@ -119,15 +127,14 @@ class CallStream:
             return await self._anext()
         except GeneratorExit:  # nothing can be awaited; its own end lets go of the call
             raise
-        except BaseException:
+        except BaseException as error:
+            self._tell(error)
             await self.aclose()
             raise
 
     async def _anext(self) -> CallEvent:
         if self._conduct is None:
-            blocked = await self._conducted(self._waker()).abegin()
-            if blocked is not None:
-                return self._last(blocked)
+            await self._conducted(self._waker()).abegin()
         if self._aarrived is None:
             raise _mixed()
         conduct, backlog = self._begun()
@@ -155,6 +162,7 @@ class CallStream:
         if (conduct := self._end()) is not None:
             await asettle(conduct.call)
             conduct.let_go()
+        self._tell(GeneratorExit())
 
     async def __aenter__(self) -> Self:
         return self
@@ -168,6 +176,7 @@ class CallStream:
         self._backlog = Backlog(self.call_id, wake)
         request = replace(self._request, backlog=self._backlog)
         self._conduct = conduct = Conduct(self._opened, request)
+        self._observation = self._observe()
         return conduct
 
     def _begun(self) -> tuple[Conduct, Backlog]:
@@ -179,7 +188,13 @@ class CallStream:
         self._is_over = True
         if self._conduct is not None:
             self._conduct.let_go()
+        if self._observation is not None:
+            self._observation.end(result)
         return ResultEvent(self.call_id, result)
+
+    def _tell(self, error: BaseException) -> None:
+        if self._observation is not None:
+            self._observation.fail(error)
 
     def _end(self) -> Conduct | None:
         """Have the call end; give it where it is still to be waited for."""
@@ -196,6 +211,12 @@ class CallStream:
             return  # the box is that of the process before a fork
         if (conduct := self._end()) is not None:
             conduct.lose()
+            self._opened.aside(partial(_tell_lost, self._observation))
+
+
+def _tell_lost(observation: Observation | None) -> None:
+    if observation is not None:
+        observation.fail(GeneratorExit())
 
 
 def _mixed() -> RuntimeError:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict
 
 from .arguments import Read, read_arguments
-from .escaping import escape, escape_line
 from .events import OnOutput
+from .facts import SandboxFacts
 from .faults import SandboxError
+from .observing import Asked, aaround, around
 from .prompting import tool_description
-from .reply import Reply, TextPart
+from .reply import Reply
+from .reply_text import bad_arguments, note_lines, with_notes
 from .sandbox import Sandbox
+from .saying import saying, without_limit
 from .schema import plain_schema, strict_schema
 from .source import Pool, Source
+
+_UNSEEN = "images are not passed on to you; look at the data instead"
 
 
 class Arguments(BaseModel):
@@ -64,6 +70,7 @@ class Given(TypedDict, total=False):
     conversation: object
     offered: object
     on_output: OnOutput | None
+    trace_context: Mapping[str, Any] | None
 
 
 class Tool:
@@ -76,11 +83,13 @@ class Tool:
         *,
         bare_code: bool = False,
         among: tuple[str, ...] | None = None,
+        images: bool = True,
     ) -> None:
         self.spec = spec
         self.source = sandbox if isinstance(sandbox, Source) else Source(sandbox)
         self.bare_code = bare_code
         self.among = among
+        self.images = images
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
@@ -98,10 +107,18 @@ class Tool:
     @property
     def description(self) -> str:
         """What the model is told, of this sandbox as it is configured."""
+        return tool_description(self.name, self._facts())
+
+    @property
+    def free_text_description(self) -> str:
+        """The same where the code comes as text alone, with no limit beside it."""
+        return tool_description(self.name, without_limit(self._facts()))
+
+    def _facts(self) -> SandboxFacts:
         facts = self.source.describe()
         if self.among is not None:
             facts = facts.offering(self.among)
-        return tool_description(self.name, facts)
+        return facts if self.images else replace(facts, images=0)
 
     def schema(self, *, strict: bool = True) -> dict[str, Any]:
         """Describe the arguments as JSON schema.
@@ -112,7 +129,14 @@ class Tool:
         Returns:
             A new dict, the caller's to change.
         """
-        return (strict_schema if strict else plain_schema)(self.arguments)
+        schema = (strict_schema if strict else plain_schema)(self.arguments)
+        language = schema["properties"].get("language")
+        if language is not None:
+            spoken = self.source.describe().spoken
+            language["enum"] = [
+                each for each in language["enum"] if each is None or each in spoken
+            ]
+        return schema
 
     def call(
         self,
@@ -122,6 +146,7 @@ class Tool:
         conversation: object = None,
         offered: object = None,
         on_output: OnOutput | None = None,
+        trace_context: Mapping[str, Any] | None = None,
     ) -> Reply:
         """Answer one call.
 
@@ -132,6 +157,8 @@ class Tool:
             offered: What a pool's `tenant` is called with; None for `conversation`.
             on_output: Given an `OutputEvent` for each piece that the code writes, as
                 it comes; by tools that run something. Called as in `CallStream.run`.
+            trace_context: What came with the call to continue a trace, such as
+                `traceparent`; for `telemetry`, where nothing is traced around it.
 
         Returns:
             The reply, with `error="bad_arguments"` where nothing could be run, and with
@@ -141,17 +168,56 @@ class Tool:
             SandboxClosed: The sandbox is not open.
             HostError: This machine cannot run boxes.
         """
-        return self.answer(
-            self.read(arguments),
-            call_id=call_id,
-            conversation=conversation,
-            offered=offered,
-            on_output=on_output,
+        given: Given = {
+            "call_id": call_id,
+            "conversation": conversation,
+            "offered": offered,
+            "on_output": on_output,
+            "trace_context": trace_context,
+        }
+        return self.observed(
+            arguments, given, lambda: self.answer(self.read(arguments), **given)
         )
 
     async def acall(self, arguments: object, **given: Unpack[Given]) -> Reply:
         """Answer one call as `call` does; cancelling it ends its box first."""
-        return await self.aanswer(self.read(arguments), **given)
+        return await self.aobserved(
+            arguments, given, lambda: self.aanswer(self.read(arguments), **given)
+        )
+
+    def observed(
+        self, arguments: object, given: Given, make: Callable[[], Reply]
+    ) -> Reply:
+        """Make a call and tell of it whoever observes the sandbox.
+
+        Args:
+            arguments: What the model wrote.
+            given: As in `call`.
+            make: Makes it; `call` itself tells of it already.
+        """
+        observer = self.source.observer
+        if observer is None:
+            return make()
+        return around(observer, self._asked(arguments, given), make)
+
+    async def aobserved(
+        self, arguments: object, given: Given, make: Callable[[], Awaitable[Reply]]
+    ) -> Reply:
+        """Do as `observed`, natively async."""
+        observer = self.source.observer
+        if observer is None:
+            return await make()
+        return await aaround(observer, self._asked(arguments, given), make)
+
+    def _asked(self, arguments: object, given: Given) -> Asked:
+        return Asked(
+            name=self.name,
+            mode=self.source.mode,
+            arguments=arguments,
+            call_id=given.get("call_id"),
+            describe=lambda: self.description,
+            trace_context=given.get("trace_context"),
+        )
 
     def read(self, arguments: object) -> Read[BaseModel]:
         """Read what a model wrote; nothing runs, and nothing is raised for it."""
@@ -168,11 +234,11 @@ class Tool:
         if read.arguments is None:
             return bad_arguments(self.name, str(read.problem), call_id)
         try:
-            with self.source.lease(*_whose(given)) as sandbox:
+            with self.source.lease(*_whose(given)) as sandbox, self._saying(read):
                 reply = self.spec.run(sandbox, read.arguments, call_id, listener)
         except SandboxError as error:
             reply = self.source.refused(self.name, error, call_id)
-        return with_notes(reply, read.repairs)
+        return self._noted(reply, read)
 
     async def aanswer(self, read: Read[BaseModel], **given: Unpack[Given]) -> Reply:
         """Answer one call as `answer` does; cancelling it ends its box first."""
@@ -182,56 +248,21 @@ class Tool:
         wanted = read.arguments
         try:
             async with await self.source.alease(*_whose(given)) as sandbox:
-                reply = await self.spec.arun(sandbox, wanted, call_id, listener)
+                with self._saying(read):
+                    reply = await self.spec.arun(sandbox, wanted, call_id, listener)
         except SandboxError as error:
             reply = self.source.refused(self.name, error, call_id)
-        return with_notes(reply, read.repairs)
+        return self._noted(reply, read)
+
+    def _saying(self, read: Read[BaseModel]) -> AbstractContextManager[None]:
+        """Leave room for the notes that are put into the reply."""
+        unseen = () if self.images else (_UNSEEN,)
+        return saying(note_lines([*read.repairs, *unseen]))
+
+    def _noted(self, reply: Reply, read: Read[BaseModel]) -> Reply:
+        unseen = (_UNSEEN,) if reply.images and not self.images else ()
+        return with_notes(reply, [*read.repairs, *unseen])
 
 
 def _whose(given: Given) -> tuple[object, object]:
     return given.get("conversation"), given.get("offered")
-
-
-def bad_arguments(name: str, problem: str, call_id: str | None = None) -> Reply:
-    """Tell the model that its arguments cannot be used, and what to send.
-
-    Args:
-        name: The tool that was called.
-        problem: What was wrong and what to send.
-        call_id: The framework's id of the call.
-
-    Returns:
-        The reply, with `error="bad_arguments"`.
-    """
-    return text_reply(
-        name,
-        f"bad arguments: nothing was run or changed.\n{escape(problem)}",
-        call_id,
-        error="bad_arguments",
-    )
-
-
-def text_reply(
-    name: str, text: str, call_id: str | None, *, error: str | None = None
-) -> Reply:
-    """Make a reply of text alone, for a call that ran no code."""
-    return Reply(name=name, parts=(TextPart(text),), error=error, call_id=call_id)
-
-
-def with_notes(reply: Reply, notes: Sequence[str]) -> Reply:
-    """State in a reply what was changed about its call.
-
-    Args:
-        reply: The reply; its first part is text, whose first line is the verdict.
-        notes: Clauses, each to become a line under the verdict.
-
-    Returns:
-        The reply with those lines, or itself where there are none.
-    """
-    if not notes:
-        return reply
-    first, *others = reply.parts
-    assert isinstance(first, TextPart)
-    verdict, *rest = first.text.split("\n", 1)
-    lines = [verdict, *(f"note: {escape_line(note)}." for note in notes), *rest]
-    return replace(reply, parts=(TextPart("\n".join(lines)), *others))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .apart import Apart
 from .events import OnOutput
 from .reply import Reply
-from .toolspec import Given, Tool, bad_arguments
+from .reply_text import bad_arguments
+from .saying import saying
+from .toolspec import Given, Tool
 
 if TYPE_CHECKING:
     from .watch import FaultWatch
@@ -31,6 +34,7 @@ class Call:
         call_id: The call's id.
         is_cut: The model was stopped while it wrote code without a frame that would
             show it: running the part that came could do half of what was meant.
+        takes_limit: It could have asked for more time; free text cannot.
         on_output: Given what the code writes as it comes, see `Tool.call`.
         conversation: Whose call it is, for a pool.
         watch: What answers it within a policy; None for the tool itself.
@@ -40,6 +44,7 @@ class Call:
     arguments: Any
     call_id: str | None
     is_cut: bool = False
+    takes_limit: bool = True
     on_output: OnOutput | None = None
     conversation: object = None
     watch: FaultWatch | None = None
@@ -47,18 +52,25 @@ class Call:
     def run(self) -> Reply:
         """Answer it."""
         if self.is_cut:
-            return bad_arguments(self.tool.name, _CUT, self.call_id)
+            return self.tool.observed(self.arguments, self._given(), self._refuse)
+        call = self.tool.call
         if self.watch is not None:
-            return self.watch.call(self.tool, self.arguments, **self._given())
-        return self.tool.call(self.arguments, **self._given())
+            call = partial(self.watch.call, self.tool)
+        with saying(takes_limit=self.takes_limit):
+            return call(self.arguments, **self._given())
 
     async def arun(self) -> Reply:
         """Answer it natively async; cancelling ends its box."""
         if self.is_cut:
-            return bad_arguments(self.tool.name, _CUT, self.call_id)
+            return self.tool.observed(self.arguments, self._given(), self._refuse)
+        call = self.tool.acall
         if self.watch is not None:
-            return await self.watch.acall(self.tool, self.arguments, **self._given())
-        return await self.tool.acall(self.arguments, **self._given())
+            call = partial(self.watch.acall, self.tool)
+        with saying(takes_limit=self.takes_limit):
+            return await call(self.arguments, **self._given())
+
+    def _refuse(self) -> Reply:
+        return bad_arguments(self.tool.name, _CUT, self.call_id)
 
     def _given(self) -> Given:
         return {

@@ -17,6 +17,7 @@ from .evicting import check_may_part, evicting
 from .faults import SandboxClosed, SandboxError, startup_fault
 from .keeping import Keeping
 from .lease import until_left
+from .observing import Observable, Observer
 from .sandbox import Sandbox
 from .seats import Abandoned, Seat, Seats
 
@@ -28,8 +29,11 @@ _log = logging.getLogger("kern_tools")
 _Keep = Callable[[Conversation, Sandbox], None]
 
 
-class Turnover:
+class Turnover(Observable):
     """Fills the seats of a pool with open sandboxes, and empties them.
+
+    Attributes:
+        make: Makes a seat's sandbox, before it is opened.
 
     Args:
         config: The options of every sandbox.
@@ -45,7 +49,7 @@ class Turnover:
         keeping: Keeping,
         idle_timeout_s: float | None,
     ) -> None:
-        self._config = config
+        self.make: Callable[[Seat], Sandbox] = lambda _: Sandbox(config)
         self._seats = seats
         self._keeping = keeping
         self._idle_timeout_s = idle_timeout_s
@@ -68,6 +72,13 @@ class Turnover:
             return
         seat.opened.set_result(sandbox)
         self._start_watch()
+
+    def observe(self, observer: Observer | None) -> None:
+        """Have an observer told of the calls of every sandbox, those to come too."""
+        super().observe(observer)
+        for seat in self._seats.all():
+            if seat.opening is not None:
+                seat.opening.observe(observer)
 
     def part(self, seat: Seat, *, keep: bool) -> None:
         """Close a seat's sandbox whoever uses it, once it is open.
@@ -93,6 +104,21 @@ class Turnover:
             if self._seats.leave(seat):
                 self._end(seat, None)
             raise
+
+    def make_room(self, entering: Seat) -> bool:
+        """Close the sandbox that has gone unused longest; False where all are used.
+
+        Args:
+            entering: The seat that wants the room.
+
+        Raises:
+            SandboxError: It could not be kept.
+        """
+        since_s = self._seats.first_unused_s()
+        unused = [] if since_s is None else self._seats.leave_unused(since_s)
+        for seat in unused:
+            self._evict(seat, entering)
+        return bool(unused)
 
     def close(self) -> None:
         """Close every sandbox, also where one could not be kept.
@@ -133,7 +159,8 @@ class Turnover:
             _log.exception("files of a pool that was not closed could not be kept")
 
     def _build(self, seat: Seat) -> Sandbox:
-        sandbox = seat.opening = Sandbox(self._config)
+        sandbox = seat.opening = self.make(seat)
+        sandbox.observe(self.observer)  # `observe` looks for `opening` after this
         try:
             if seat.unwanted:
                 sandbox.close()

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pydantic import BaseModel
 
 from .arguments import Read
-from .ledger import Failure, Ledger, Outcome, call_key
+from .ledger import AGAIN_MAX_CHARS, Failure, Ledger, Outcome, call_key
 from .reply import Reply, TextPart
+from .reply_text import note_lines, text_reply, with_notes
+from .saying import saying
 from .stop import Stop
-from .toolspec import Given, Tool, text_reply, with_notes
+from .toolspec import Given, Tool
 
 if TYPE_CHECKING:
     from .policy import FaultPolicy
@@ -65,8 +67,7 @@ class FaultWatch:
         Args:
             tool: The tool that the model called.
             arguments: What it wrote.
-            **given: `call_id`, `conversation`, `offered`, `on_output`, as in
-                `Tool.call`.
+            **given: `call_id`, `conversation` and so on, as in `Tool.call`.
 
         Returns:
             The reply. Once `stopped` is set nothing runs any more: its `error` is
@@ -76,11 +77,17 @@ class FaultWatch:
             SandboxClosed: The sandbox is not open.
             HostError: This machine cannot run boxes.
         """
+        return tool.observed(
+            arguments, given, lambda: self._call(tool, arguments, given)
+        )
+
+    def _call(self, tool: Tool, arguments: object, given: Given) -> Reply:
         if self.stopped is not None:
             return _not_run(tool, self.stopped, given.get("call_id"))
         begun = self._begin(tool, arguments)
         while True:
-            reply = tool.answer(begun.read, **given)
+            with saying(begun.lines):
+                reply = tool.answer(begun.read, **given)
             if not self._tries_again(begun, reply):
                 return self._end(begun, reply)
             time.sleep(self.policy.retry_pause_s)
@@ -89,11 +96,17 @@ class FaultWatch:
         self, tool: Tool, arguments: object, **given: Unpack[Given]
     ) -> Reply:
         """Answer one call as `call` does; cancelling it ends its box first."""
+        return await tool.aobserved(
+            arguments, given, lambda: self._acall(tool, arguments, given)
+        )
+
+    async def _acall(self, tool: Tool, arguments: object, given: Given) -> Reply:
         if self.stopped is not None:
             return _not_run(tool, self.stopped, given.get("call_id"))
         begun = self._begin(tool, arguments)
         while True:
-            reply = await tool.aanswer(begun.read, **given)
+            with saying(begun.lines):
+                reply = await tool.aanswer(begun.read, **given)
             if not self._tries_again(begun, reply):
                 return self._end(begun, reply)
             await asyncio.sleep(self.policy.retry_pause_s)
@@ -144,9 +157,7 @@ class FaultWatch:
         outcome = Outcome(reply.name, begun.key, reply.result, reply.error)
         with self._lock:
             again = self._ledger.enter(outcome, begun.known)
-        if begun.attempts > 1:
-            note = f"this is attempt {begun.attempts}; nothing of it ran before"
-            reply = with_notes(reply, [note])
+        reply = with_notes(reply, begun.notes)
         if again is None:
             return reply
         first, *others = reply.parts
@@ -173,6 +184,19 @@ class _Begun:
     known: Failure | None
     raised_timeout_s: float | None
     attempts: int = 1
+
+    @property
+    def notes(self) -> list[str]:
+        """What its reply says of the attempts, as clauses."""
+        if self.attempts == 1:
+            return []
+        return [f"this is attempt {self.attempts}; nothing of it ran before"]
+
+    @property
+    def lines(self) -> list[str]:
+        """What may come to stand above its reply, or lines as long."""
+        again = () if self.known is None else ("." * AGAIN_MAX_CHARS,)
+        return [*note_lines(self.notes), *again]
 
 
 def _with_result(reply: Reply, **fields: Any) -> Reply:

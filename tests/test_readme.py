@@ -37,7 +37,7 @@ def _model(opened: ExitStack) -> BaseChatModel:
 
 def _client(opened: ExitStack) -> OpenAI:
     call = ScriptedCall("run_code", {"code": "print(6 * 7)"})
-    script: list[Step] = [call, "nothing"] * 3
+    script: list[Step] = [call, "nothing"] * 4
     server = opened.enter_context(ScriptedServer(script))
     return opened.enter_context(OpenAI(base_url=server.url, api_key="k"))
 

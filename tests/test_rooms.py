@@ -35,7 +35,8 @@ LEVELS = {
     "words": "ansi escaping extras faults fences globs names quantities refusals"
     " toolsets",
     "options": "config mounts option_table options scratch",
-    "results": "artifact_schema events markup observing picture reply result",
+    "results": "artifact_schema events markup observing picture reply reply_text"
+    " result",
     "folders": "cache descriptors emptying ownership removal uses",
     "images": "binary elf host host_image host_python image image_store inventory"
     " package_image packages rootfs",
@@ -46,11 +47,13 @@ LEVELS = {
     " imports installer_settings languages launch opened outcome processes prune"
     " service session setup shortcut streaming streams supervisor turns underway verdict"
     " waiting",
-    "reading": "edits excerpt facts hints nearest pages prompting rendering values",
+    "reading": "edits excerpt facts hints nearest pages prompting rendering saying"
+    " values",
     "sandboxes": "one_shot sandbox sandbox_calls sandbox_files",
     "pools": "conversations evicting keeping lease pool seats turnover",
     "tools": "apart arguments code_tools codetext edit_tool file_tools filespec"
-    " jsontext ledger loop_calls loop_events loop_result once other_tools policy"
+    " function_arguments jsontext ledger loop_calls loop_events loop_result once"
+    " other_tools policy"
     " properties retold runspec schema search search_tools shell_output shell_tool"
     " source stop tools toolspec turn watch wire wire_definitions wire_history",
     "displays": "notebook run_record run_view terminal transcript transcript_page",

@@ -2,6 +2,14 @@
 
 from kern_tools.adapters.mcp.server import as_server
 from kern_tools.adapters.mcp.stdio import Wires, serve_stdio
-from kern_tools.adapters.mcp.wire import ARTIFACT, result_of
+from kern_tools.adapters.mcp.wire import ARTIFACT, STOP, result_of, stop_of
 
-__all__ = ["ARTIFACT", "Wires", "as_server", "result_of", "serve_stdio"]
+__all__ = [
+    "ARTIFACT",
+    "STOP",
+    "Wires",
+    "as_server",
+    "result_of",
+    "serve_stdio",
+    "stop_of",
+]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -37,6 +44,7 @@ class Line:
         call_id: The id of the request.
         client: An id of the connection, where it belongs to one client alone.
         context: The SDK's own context of the request.
+        meta: What the client sent beside the request, such as `traceparent`.
         progress: Sends seconds and a message, where progress was asked for.
         log: Sends an entry of the log; None where the client wants none.
     """
@@ -44,6 +52,7 @@ class Line:
     call_id: str
     client: str | None
     context: Any
+    meta: Mapping[str, Any] | None
     progress: Callable[[float, str], Awaitable[None]]
     log: Callable[[dict[str, Any]], Awaitable[None]] | None
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kern_tools.adapters.mcp.notices import Line, Notices
+from kern_tools.adapters.mcp.watches import Watches
 from kern_tools.adapters.mcp.wire import Wire
 from kern_tools.tools import TOOL_ALIASES, Tool, unknown_tool_reply
+from kern_tools.toolspec import Given
 
 NAME = "kern-tools"
 WRITTEN = "dev.kern-tools/written"
@@ -25,12 +27,14 @@ class Offer:
         instructions: What a model is told about all of them.
         conversation: Given the SDK's context of a request, tells the id of the
             conversation; None takes the client's connection.
+        watches: What makes the calls within a policy; None where there is none.
     """
 
     tools: Mapping[str, Tool]
     wire: Wire
     instructions: str
     conversation: Callable[[Any], Any] | None
+    watches: Watches | None = None
 
     def listing(self) -> dict[str, Any]:
         """Give the result of `tools/list`."""
@@ -57,14 +61,21 @@ class Offer:
             reply = unknown_tool_reply(name, self.tools, call_id=line.call_id)
             return self.wire.answer(reply)
         notices = Notices(line)
-        call = tool.acall(
-            _written(arguments),
-            call_id=line.call_id,
-            conversation=self._conversation_of(line),
-            offered=line.context,
-            on_output=notices.hear,
-        )
-        return self.wire.answer(await notices.follow(call))
+        given: Given = {
+            "call_id": line.call_id,
+            "conversation": self._conversation_of(line),
+            "offered": line.context,
+            "on_output": notices.hear,
+            "trace_context": line.meta,
+        }
+        written = _written(arguments)
+        if self.watches is None:
+            reply = await notices.follow(tool.acall(written, **given))
+            return self.wire.answer(reply)
+        watch = await self.watches.of(tool.source, given)
+        reply = await notices.follow(watch.acall(tool, written, **given))
+        self.watches.note(watch, reply)
+        return self.wire.answer(reply, watch.stopped)
 
     def _conversation_of(self, line: Line) -> Any:
         if self.conversation is None:

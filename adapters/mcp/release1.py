@@ -132,13 +132,17 @@ def _line(context: Any) -> Line:
         notice = {"method": "notifications/message", "params": params}
         await notify(types.LoggingMessageNotification.model_validate(notice))
 
-    token = None if context.meta is None else context.meta.progressToken
+    meta: dict[str, Any] = {}
+    if context.meta is not None:
+        meta = context.meta.model_dump()
+    token = meta.get("progressToken")
     connection: _Connection = context.lifespan_context
     return Line(
         call_id=str(related),
         # Over HTTP a run may serve one request only, of any client.
         client=connection.client if context.request is None else None,
         context=context,
+        meta=meta,
         progress=progress,
         log=log if connection.hears else None,
     )

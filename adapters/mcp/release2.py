@@ -94,6 +94,7 @@ def _line(context: _Context) -> Line:
         # Over HTTP one run of the server serves them all.
         client=context.lifespan_context.client if context.request is None else None,
         context=context,
+        meta=context.meta,
         progress=progress,
         log=log if _hears(context) else None,
     )

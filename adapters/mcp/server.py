@@ -7,7 +7,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 from kern_tools.adapters.mcp.offer import Offer
+from kern_tools.adapters.mcp.watches import Watches
 from kern_tools.adapters.mcp.wire import Wire
+from kern_tools.options import flag
+from kern_tools.policy import FaultPolicy
 from kern_tools.prompting import system_prompt
 from kern_tools.sandbox import Sandbox
 from kern_tools.source import Pool, Source
@@ -28,6 +31,7 @@ def as_server(
     structured: bool = True,
     conversation: Callable[[Any], Any] | None = None,
     tenant: Callable[[Any], Any] | None = None,
+    policy: FaultPolicy | None = None,
 ) -> Server[Any]:
     """Offer tools of `sandbox` to MCP clients.
 
@@ -44,6 +48,11 @@ def as_server(
             client or its conversation. None is the connection, where that is one
             client's: over stdio, not over HTTP.
         tenant: With a pool, given the same context, tells whose the conversation is.
+        policy: Bounds for the calls of each conversation, which is a connection or what
+            `conversation` tells. Where a bound is reached, `stop_of(answer)` says so,
+            the next call is refused, and counting begins anew: only the client can end
+            a loop. A call of no known conversation is made again where nothing ran, and
+            counts for nothing.
 
     Returns:
         A low-level server of the SDK, for any of its transports.
@@ -53,13 +62,16 @@ def as_server(
         ConfigError: `tools` names none of ours.
     """
     source = Source(sandbox, tenant=tenant, key=_KEY)
-    offered = tools_of(source, tools)
-    facts = source.describe().offering(tools)
+    offered = tools_of(source, tools, images=images)
+    flag("strict", strict)
+    flag("structured", structured)
+    facts = source.describe().offering(tools, images=images)
     offer = Offer(
         tools={tool.name: tool for tool in offered},
         wire=Wire(strict=strict, images=images == "parts", structured=structured),
         instructions=system_prompt(facts),
         conversation=conversation,
+        watches=None if policy is None else Watches(policy),
     )
     return _made(offer)
 

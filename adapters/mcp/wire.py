@@ -12,10 +12,13 @@ from typing import Any
 from kern_tools.artifact_schema import artifact_schema
 from kern_tools.reply import ImagePart, Reply, member, result_of_artifact
 from kern_tools.result import ExecutionResult
+from kern_tools.stop import Stop
 from kern_tools.tools import Tool
 
 ARTIFACT = "dev.kern-tools/artifact"
 """Where `_meta` of an answer has the artifact, if there is no structured content."""
+STOP = "dev.kern-tools/stop"
+"""Where `_meta` of an answer says that a policy ends the loop."""
 _READ_ONLY = frozenset({"read_file", "list_files", "search_files", "find_files"})
 
 
@@ -52,8 +55,13 @@ class Wire:
             definition["outputSchema"] = artifact_schema(runs=tool.spec.streams)
         return definition
 
-    def answer(self, reply: Reply) -> dict[str, Any]:
-        """Answer a call, as the result of `tools/call`."""
+    def answer(self, reply: Reply, stop: Stop | None = None) -> dict[str, Any]:
+        """Answer a call, as the result of `tools/call`.
+
+        Args:
+            reply: What came of it.
+            stop: Why the loop that it was made in has to end, if it has.
+        """
         images = reply.images if self.images else ()
         answer: dict[str, Any] = {
             "content": [{"type": "text", "text": reply.text}, *map(_content, images)],
@@ -63,6 +71,9 @@ class Wire:
             answer["structuredContent"] = _without_images(reply.artifact, images)
         else:
             answer["_meta"] = {ARTIFACT: _without_images(reply.artifact, images)}
+        if stop is not None:
+            told = answer.setdefault("_meta", {})
+            told[STOP] = stop.model_dump(mode="json")
         return answer
 
 
@@ -80,12 +91,29 @@ def result_of(answer: object) -> ExecutionResult | None:
     artifact = answer
     for name in ("structuredContent", "structured_content"):
         artifact = member(answer, name) or artifact
-    meta = member(answer, "_meta") or member(answer, "meta")
-    artifact = member(meta, ARTIFACT, artifact)
+    artifact = member(_meta(answer), ARTIFACT, artifact)
     result = result_of_artifact(artifact)
     if result is None:
         return None
     return _with_images(result, member(answer, "content") or ())
+
+
+def stop_of(answer: object) -> Stop | None:
+    """Read why a policy ends the loop of a call, on the client's side.
+
+    Args:
+        answer: A `CallToolResult` of any SDK release, the same as a dict, or any other
+            object.
+
+    Returns:
+        The reason; None where the loop may go on, and after it has begun anew.
+    """
+    found = member(_meta(answer), STOP)
+    return None if found is None else Stop.model_validate(found)
+
+
+def _meta(answer: object) -> object:
+    return member(answer, "_meta") or member(answer, "meta")
 
 
 def _content(image: ImagePart) -> dict[str, Any]:
@@ -111,11 +139,14 @@ def _without_images(
     incomplete = 0
     for value in artifact.get("results", ()):
         forms: dict[str, str] = value["data"]
-        left = {m: text for m, text in forms.items() if not _is_base64(m)}
-        left |= {m: carried[text] for m, text in forms.items() if text in carried}
+        left = {
+            m: carried[text] if _is_base64(m) else text
+            for m, text in forms.items()
+            if text in carried or not _is_base64(m)
+        }
         incomplete += len(left) < len(forms)
         if left:
-            kept.append({"data": {m: left[m] for m in forms if m in left}})
+            kept.append({"data": left})
     if not kept and not incomplete:
         return artifact
     omitted = artifact["resultsOmitted"] + incomplete
@@ -127,11 +158,19 @@ def _is_base64(mime: str) -> bool:
 
 
 def _with_images(result: ExecutionResult, content: Iterable[Any]) -> ExecutionResult:
-    """Put the images of an answer back where the pointers are."""
+    """Put the images of an answer back where the pointers are.
+
+    Only where an image belongs: code may write a pointer into its other forms.
+    """
     images = {_place(n): member(part, "data") for n, part in enumerate(content)}
     values = [
         value.model_copy(
-            update={"data": {m: images.get(t) or t for m, t in value.data.items()}}
+            update={
+                "data": {
+                    m: (_is_base64(m) and images.get(t)) or t
+                    for m, t in value.data.items()
+                }
+            }
         )
         for value in result.results
     ]

@@ -6,7 +6,9 @@ from kern_tools.adapters.openai_agents.tools import (
     KernParts,
     KernText,
     as_tools,
+    end_on_stop,
     result_of,
+    stop_of,
 )
 
 __all__ = [
@@ -15,5 +17,7 @@ __all__ = [
     "KernText",
     "as_shell_tool",
     "as_tools",
+    "end_on_stop",
     "result_of",
+    "stop_of",
 ]

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
+from kern_tools.adapters.openai_agents.watches import (
+    PROVIDER_KEY,
+    Watches,
+    end_on_stop,
+    stop_of,
+    with_stop,
+)
 from kern_tools.events import OnOutput
 from kern_tools.extras import missing
+from kern_tools.options import flag
+from kern_tools.policy import FaultPolicy
 from kern_tools.reply import Reply, member, result_of_artifact
 from kern_tools.result import ExecutionResult
 from kern_tools.sandbox import Sandbox
 from kern_tools.source import Pool, Source
+from kern_tools.stop import Stop
 from kern_tools.tools import Tool, tools_of
 
 try:
@@ -26,12 +37,11 @@ __all__ = [
     "KernText",
     "RunContext",
     "as_tools",
+    "end_on_stop",
     "result_of",
     "source_of",
+    "stop_of",
 ]
-
-PROVIDER_KEY = "kern_tools"
-"""Where `provider_data` of a shell call's output has the artifact."""
 
 RunContext = agents.RunContextWrapper[Any]
 
@@ -45,6 +55,8 @@ def as_tools(
     conversation: Callable[[RunContext], Any] | None = None,
     tenant: Callable[[RunContext], Any] | None = None,
     on_output: OnOutput | None = None,
+    policy: FaultPolicy | None = None,
+    idempotent: bool = False,
 ) -> list[agents.Tool]:
     """Offer tools of `sandbox` to an agent.
 
@@ -60,12 +72,20 @@ def as_tools(
         tenant: With a pool, given the same, tells whose it is; may be async.
         on_output: Given an `OutputEvent` for each piece that code writes, while it
             runs, on a thread of ours; its `call_id` is that of the tool call.
+        policy: Bounds for the calls of each run; with `tool_use_behavior=end_on_stop`
+            an agent ends where it says so. A run that goes on from a stored `RunState`
+            begins to count anew.
+        idempotent: A call that is made again under its id, as by a run that goes on
+            from a stored state, is given its first reply and does not run again.
+            Remembered are the last 256 calls of each open sandbox, in this process.
 
     Returns:
         A `FunctionTool` for each name. The result is in `custom_data` of the items of
         a run, which is never sent to the model.
     """
+    flag("strict", strict)
     source = source_of(sandbox, tenant)
+    watches = None if policy is None else Watches(policy)
     return [
         _function_tool(
             tool,
@@ -73,8 +93,9 @@ def as_tools(
             images=images == "parts",
             conversation=conversation,
             on_output=on_output,
+            watches=watches,
         )
-        for tool in tools_of(source, tools)
+        for tool in tools_of(source, tools, idempotent=idempotent, images=images)
     ]
 
 
@@ -103,19 +124,23 @@ def result_of(item: object) -> ExecutionResult | None:
 class KernText(str):
     """What the model reads of a call that brought no image."""
 
-    __slots__ = ("artifact",)
+    __slots__ = ("artifact", "stop")
 
     artifact: dict[str, Any]
     """The result as plain JSON."""
+    stop: Stop | None
+    """Why a policy ends the run, if it does."""
 
 
 class KernParts(list[Any]):
     """What the model is given of a call that brought images: its text, then those."""
 
-    __slots__ = ("artifact",)
+    __slots__ = ("artifact", "stop")
 
     artifact: dict[str, Any]
     """The result as plain JSON."""
+    stop: Stop | None
+    """Why a policy ends the run, if it does."""
 
 
 def _function_tool(
@@ -125,16 +150,20 @@ def _function_tool(
     images: bool,
     conversation: Callable[[RunContext], Any] | None,
     on_output: OnOutput | None,
+    watches: Watches | None,
 ) -> agents.FunctionTool:
     async def invoke(context: ToolContext[Any], written: str) -> Any:
-        reply = await tool.acall(
+        watch = None if watches is None else watches.of(context)
+        call = tool.acall if watch is None else partial(watch.acall, tool)
+        reply = await call(
             written,
             call_id=context.tool_call_id,
             conversation=None if conversation is None else conversation(context),
             offered=context,
             on_output=on_output,
         )
-        return _output(reply, images=images)
+        stop = None if watch is None else watch.stopped
+        return _output(reply, images=images, stop=stop)
 
     return agents.FunctionTool(
         name=tool.name,
@@ -146,16 +175,18 @@ def _function_tool(
     )
 
 
-def _output(reply: Reply, *, images: bool) -> KernText | KernParts:
+def _output(reply: Reply, *, images: bool, stop: Stop | None) -> KernText | KernParts:
     output: KernText | KernParts = KernText(reply.text)
     if images and reply.images:
         shown = [agents.ToolOutputImage(image_url=i.data_url) for i in reply.images]
         output = KernParts([agents.ToolOutputText(text=reply.text), *shown])
-    output.artifact = reply.artifact
+    output.artifact, output.stop = reply.artifact, stop
     return output
 
 
 def _custom_data(context: FunctionToolCustomDataContext) -> dict[str, Any] | None:
     """Find the artifact, unless a guardrail put other words in place of ours."""
-    artifact: dict[str, Any] | None = getattr(context.output, "artifact", None)
-    return artifact
+    if not isinstance(context.output, KernText | KernParts):
+        return None
+    output = context.output
+    return with_stop(output.artifact, output.stop)

@@ -14,14 +14,30 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
-import anyio
 import mcp.types
 import uvicorn
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.shared.memory import create_client_server_memory_streams
+
+from kern_tools.adapters.mcp.caller import connected
+
+__all__ = [
+    "INITIALIZE",
+    "IS_OLD",
+    "PROGRAM",
+    "BareClient",
+    "Told",
+    "bare",
+    "cancel",
+    "connected",
+    "dumped",
+    "over_http",
+    "served",
+    "set_level",
+    "spawned",
+]
 
 PROGRAM = Path(sysconfig.get_path("scripts")) / "kern-tools"
 IS_OLD = version("mcp").startswith("1.")
@@ -61,21 +77,6 @@ class Told:
         """Take a notice of progress."""
         assert total is None
         self.progress.append((progress, message))
-
-
-@asynccontextmanager
-async def connected(server: Any, **options: Any) -> AsyncGenerator[ClientSession]:
-    """Connect the SDK's client to a server in this process."""
-    async with (
-        create_client_server_memory_streams() as (ours, theirs),
-        anyio.create_task_group() as tasks,
-    ):
-        start = server.create_initialization_options()
-        tasks.start_soon(server.run, *theirs, start)
-        async with ClientSession(*ours, **options) as session:
-            await session.initialize()
-            yield session
-        tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager

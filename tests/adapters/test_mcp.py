@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import anyio
 import pytest
 from jsonschema import Draft202012Validator
 
 from kern_tools import ConfigError, ExecutionResult, Sandbox, SandboxPool
 from kern_tools.adapters.mcp import ARTIFACT, as_server, result_of
+from kern_tools.adapters.mcp.caller import McpCaller
 from kern_tools.adapters.mcp.offer import WRITTEN
-from kern_tools.reply import ImagePart
 from kern_tools.testing import AdapterContract, Outcome
 from kern_tools.tools import tools_of
 
@@ -48,49 +46,27 @@ async def call(session: Any, arguments: Any, tool: str = "run_code") -> dict[str
     return dumped(await session.call_tool(tool, arguments))
 
 
-@dataclass
-class McpCaller:
-    """Calls as a client makes them, each in a connection of its own."""
-
-    server: Any
-
-    def call(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Call a tool; the SDK is async, so that there is one way."""
-        return anyio.run(self.acall, tool, arguments)
+class CheckedCaller(McpCaller):
+    """Calls as a client makes them, and results as their schema has them."""
 
     async def acall(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
         """Call it in the loop that runs."""
+        outcome = await super().acall(tool, arguments)
         async with connected(self.server) as session:
-            answer = await call(session, dict(arguments), tool)
             listed = dumped(await session.list_tools())["tools"]
         (schema,) = (t["outputSchema"] for t in listed if t["name"] == tool)
         # The SDK's client checks only what is no error; others check that too.
-        Draft202012Validator(schema).validate(answer["structuredContent"])
-        return self._read(answer)
-
-    def _read(self, answer: dict[str, Any]) -> Outcome:
-        text, *images = answer["content"]
-        artifact = answer["structuredContent"]
-        fault = artifact["fault"]
-        return Outcome(
-            text=text["text"],
-            images=tuple(
-                ImagePart(part["mimeType"], base64.b64decode(part["data"]))
-                for part in images
-            ),
-            fault_type=fault and fault["type"],
-            is_error=answer["isError"],
-            artifact=artifact,
-        )
+        Draft202012Validator(schema).validate(outcome.artifact)
+        return outcome
 
 
 class TestMcp(AdapterContract):
     """The server's answers hold the contract."""
 
     @pytest.fixture
-    def adapter(self, sandbox: Sandbox) -> McpCaller:
+    def adapter(self, sandbox: Sandbox) -> CheckedCaller:
         """A server with every tool."""
-        return McpCaller(as_server(sandbox, "coding"))
+        return CheckedCaller(as_server(sandbox, "coding"))
 
 
 # what is offered

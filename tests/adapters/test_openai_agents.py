@@ -6,30 +6,23 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 import pytest
 from agents import (
     Agent,
     FunctionTool,
-    ItemHelpers,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     RunConfig,
     Runner,
     RunState,
-    ToolCallOutputItem,
 )
-from agents.tool import FunctionToolCustomDataContext
-from agents.tool_context import ToolContext
 from openai import AsyncOpenAI
-from openai.types.responses import ResponseFunctionToolCall
 
 from kern_tools import ConfigError, ExecutionResult, OutputEvent, Sandbox, SandboxPool
 from kern_tools.adapters.openai_agents import (
@@ -38,9 +31,9 @@ from kern_tools.adapters.openai_agents import (
     as_tools,
     result_of,
 )
-from kern_tools.reply import ImagePart
+from kern_tools.adapters.openai_agents.caller import AgentsCaller
 from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
-from kern_tools.testing import AdapterContract, Outcome
+from kern_tools.testing import AdapterContract
 from kern_tools.tools import tools_of
 
 from .agents_model import ScriptedModel, asked, said
@@ -62,61 +55,6 @@ async def client(server: ScriptedServer) -> AsyncGenerator[AsyncOpenAI]:
     """The real client, pointed at the scripted server."""
     async with AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0) as api:
         yield api
-
-
-@dataclass
-class AgentsCaller:
-    """Calls as an agent makes them, each in a run of its own."""
-
-    tools: list[Any]
-
-    def call(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Call a tool as `Runner.run_sync` does."""
-        return anyio.run(self.acall, tool, arguments)
-
-    async def acall(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Call it in the loop that runs."""
-        call = asked(arguments, tool)
-        if any("\ud800" in str(value) for value in arguments.values()):
-            return self._read(await self._by_hand(call))
-        (item,) = await outputs(call, tools=self.tools)
-        return self._read(item)
-
-    async def _by_hand(self, call: ResponseFunctionToolCall) -> Any:
-        """Do as the runner does where that falls over the arguments itself."""
-        (tool,) = (tool for tool in self.tools if tool.name == call.name)
-        written = call.arguments
-        context = ToolContext[Any](
-            None, tool_name=call.name, tool_call_id="c1", tool_arguments=written
-        )
-        output = await tool.on_invoke_tool(context, written)
-        sent: Any = ItemHelpers.tool_call_output_item(call, output)
-        given = FunctionToolCustomDataContext(context, tool, output, sent)
-        return ToolCallOutputItem(
-            agent=Agent(name="a"),
-            raw_item=sent,
-            output=output,
-            custom_data=tool.custom_data_extractor(given),
-        )
-
-    def _read(self, item: Any) -> Outcome:
-        sent = item.raw_item["output"]
-        text, *images = [{"text": sent}] if isinstance(sent, str) else sent
-        fault = item.custom_data["fault"]
-        return Outcome(
-            text=text["text"],
-            images=tuple(_image(part["image_url"]) for part in images),
-            fault_type=fault and fault["type"],
-            # The SDK has no status: code looks at the fault and the error.
-            is_error=fault is not None
-            or item.custom_data.get("error") == "bad_arguments",
-            artifact=item.custom_data,
-        )
-
-
-def _image(url: str) -> ImagePart:
-    head, data = url.split(";base64,")
-    return ImagePart(head.removeprefix("data:"), base64.b64decode(data))
 
 
 class TestAgents(AdapterContract):
