@@ -12,9 +12,10 @@ from .backlog import Backlog
 from .call import Call, Work
 from .events import OnOutput
 from .faults import SandboxClosed, SandboxError
+from .listing import Files
 from .option_table import CHECKS
 from .outcome import result_of_call
-from .result import ExecutionResult, FileInfo
+from .result import ExecutionResult
 from .streams import Listeners, OnText
 from .verdict import Evidence
 from .waiting import settle
@@ -68,7 +69,7 @@ class Conduct:
         self._submitted = self._is_over = False
         self._pid = os.getpid()
         self._listing = threading.Lock()
-        self._files: list[FileInfo] | None = None
+        self._files: Files | None = None
         self._ticket = opened.turns.ticket()
         self.call_id = request.call_id or new_call_id()
         self._listeners = listeners = Listeners(self.call_id)
@@ -208,7 +209,7 @@ class Conduct:
             lost=lost,
         )
 
-    def list_files(self) -> list[FileInfo]:
+    def list_files(self) -> Files:
         """List what the call changed.
 
         It is looked at once, by whoever asks first: the call's own caller, or the next
@@ -216,10 +217,9 @@ class Conduct:
         """
         with self._listing:
             if self._files is None:
-                self._files = []
+                self._files = Files([], total=0, complete=True)
                 if self._before is not None:
-                    found = self._opened.workspace.changes_since(self._before)
-                    self._files = list(found)
+                    self._files = self._opened.workspace.changes_since(self._before)
             return self._files
 
     def _forget_moment(self) -> None:

@@ -548,6 +548,7 @@ HELD: list[bytes] = []
 HOLDING = [False]  # frames wait for the next one
 SERVING = [True]  # there is a call
 reset_signals()
+posix.setpgid(0, 0)  # `kill(0, ...)` would reach kern, across every namespace
 OWNER = [posix.getpid()]
 CONTROL = connect()
 OUT: list[Any] = [CONTROL]

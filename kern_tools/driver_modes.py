@@ -158,7 +158,6 @@ def load_libc() -> None:
 
 def serve_cells() -> None:
     """Run Python cells in this process, and commands in children of it."""
-    posix.setpgid(0, 0)
     _signal.signal(_signal.SIGINT, on_interrupt)
     scope = new_main()
     while True:

@@ -8,7 +8,8 @@ from .call import Call, Lost
 from .config import SandboxConfig
 from .faults import FaultType, SandboxFault
 from .launch import NOT_FOUND
-from .result import ExecutionResult, FileInfo
+from .listing import Files
+from .result import ExecutionResult
 from .verdict import NOTHING_RAN, Evidence, Terms, Verdict, judge
 
 
@@ -17,7 +18,7 @@ def result_of_call(
     seen: Evidence,
     config: SandboxConfig,
     *,
-    files: list[FileInfo],
+    files: Files,
     limits_enforced: bool | None,
     lost: Lost | None = None,
 ) -> ExecutionResult:
@@ -40,7 +41,8 @@ def result_of_call(
         queued_ms=round((started_s - call.submitted_s) * 1000),
         start_ms=_start_ms(call, seen),
         warm=None if call.started_s is None else not call.cold,
-        files=files,
+        files=list(files),
+        files_omitted=files.total - len(files),
         results=call.results,
         results_omitted=call.results_omitted,
         truncated=call.stdout.truncated or call.stderr.truncated,

@@ -191,3 +191,17 @@ def test_root_of_a_box_is_the_user_of_this_process(sandbox: Sandbox) -> None:
         "0\n"
     )
     assert (sandbox.workspace.root / "mine").stat().st_uid == os.getuid()
+
+
+@pytest.mark.parametrize("prewarm", [0, 1])
+def test_a_signal_to_the_whole_group_reaches_nobody_outside(prewarm: int) -> None:
+    """Such as kern, whose group the box was started in."""
+    with Sandbox(prewarm=prewarm) as sandbox:
+        result = sandbox.run_code("import os\nos.kill(0, 9)\nprint('goes on')")
+    assert (result.stdout, result.fault) == ("goes on\n", None)
+
+
+def test_files_past_the_bound_are_counted(sandbox: Sandbox) -> None:
+    """A call that changes thousands lists the first thousand."""
+    result = sandbox.run_code("for n in range(1_003): open(f'{n}', 'w').close()")
+    assert (len(result.files), result.files_omitted) == (1000, 3)
