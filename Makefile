@@ -29,7 +29,7 @@ PYTHON ?= $(firstword $(shell for python in \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done))
 
-.PHONY: help setup setup-openai2 demo test test-openai2 verify-test verify-openai2 verify-vm lint format bench soak test-vm test-cluster test-model verify verify-attack mutants clean
+.PHONY: help setup setup-openai2 demo test test-openai2 verify-test verify-openai2 verify-vm lint format bench soak test-envs test-vm test-cluster test-model verify verify-attack mutants clean
 
 help:
 	@echo "make setup    the environment in $(VENV), with everything below needs"
@@ -42,6 +42,7 @@ help:
 	@echo "make lint     ruff, mypy --strict, pyright"
 	@echo "make bench    the figures of README.md"
 	@echo "make soak     ten thousand calls, 256 conversations; minutes"
+	@echo "make test-envs  the contracts on other Pythons, on the oldest and newest packages"
 	@echo "make verify-attack  the attacks whole: ten thousand examples of each property"
 	@echo "make mutants  mutation check of what models and developers rely on most; long"
 	@echo "make verify   everything, whole: lint, tests, openai 2, virtual machine, cluster"
@@ -128,6 +129,9 @@ bench: $(READY)
 
 soak: $(READY)
 	$(BIN)/python -m tests.soak
+
+test-envs: $(READY)
+	$(BIN)/python -m tests.environments $(ARGS)
 
 # The three that `.ci/run` runs a part of, whole.
 verify-test: $(READY)

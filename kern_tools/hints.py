@@ -38,6 +38,9 @@ class Hint:
 class _Sign:
     """How a failure shows in stderr; groups of the pattern are the details.
 
+    The code may write anything there, and a detail stands in a line of ours: a group
+    takes a name, never blanks or quotes, so that it cannot go on in words of its own.
+
     Attributes:
         name: Of the hint.
         pattern: Searched in the last line, or in all of the tail.
@@ -72,7 +75,7 @@ def _not_found(facts: SandboxFacts, result: ExecutionResult) -> bool:
 
 _SIGNS = (
     _sign("no_stdin", r"^EOFError: EOF when reading a line$"),
-    _sign("no_module", r"^ModuleNotFoundError: No module named '(?P<module>[^'\n]+)'"),
+    _sign("no_module", r"^ModuleNotFoundError: No module named '(?P<module>[\w.-]+)'"),
     _sign("no_name", r"^NameError: name '(?P<variable>\w+)' is not defined", _forgets),
     _sign("cut_string", r"^SyntaxError: unterminated string literal\b"),
     _sign("no_memory", r"^(?:[\w.]+\.)?\w*MemoryError\b"),
@@ -105,7 +108,7 @@ _SIGNS = (
     ),
     _sign(
         "no_node_module",
-        r"^Error: Cannot find module '(?P<module>[^'\n]+)'",
+        r"^Error: Cannot find module '(?P<module>[\w.@/:+~-]+)'",
         whole=True,
     ),
 )

@@ -40,6 +40,7 @@ Spill = Callable[[str], str | None]
 _LINE_MAX_CHARS = 400
 _VALUES_MAX = 20
 _FILES_MAX = 20
+_PLAIN_MIME = re.compile(r"[\w.+-]+/[\w.+-]+")
 _PLAIN_NAME = re.compile(r"[\w.+@%=/-]+(?: [\w.+@%=/-]+)*")
 
 
@@ -79,7 +80,7 @@ def render(
     bottom = [
         *pictures.lines,
         *_values_left_out(result),
-        *_files(result.files, budget.text_chars // 8),
+        *_files(result.files, result.files_omitted, budget.text_chars // 8),
         *_next(result, facts, timeout_s),
     ]
     text = _compose(top, passages, bottom, budget.text_chars, spill)
@@ -221,7 +222,7 @@ def _values(values: list[RichResult]) -> list[Passage]:
 def _values_left_out(result: ExecutionResult) -> list[str]:
     shown, more = result.results[:_VALUES_MAX], result.results[_VALUES_MAX:]
     lines = [
-        f"value left out: {_short(escape_line(', '.join(value.formats())), 100)}"
+        f"value left out: {_short(', '.join(map(_form, value.formats())), 100)}"
         for value in shown
         if not can_be_shown(value)
     ]
@@ -231,7 +232,7 @@ def _values_left_out(result: ExecutionResult) -> list[str]:
     return lines
 
 
-def _files(files: list[FileInfo], room: int) -> list[str]:
+def _files(files: list[FileInfo], omitted: int, room: int) -> list[str]:
     named: list[str] = []
     for file in files[:_FILES_MAX]:
         size_bytes = count(file.size, "byte")
@@ -240,16 +241,23 @@ def _files(files: list[FileInfo], room: int) -> list[str]:
         if room < 0:
             break
         named.append(row)
-    more = len(files) - len(named)
+    more = len(files) - len(named) + omitted
     if more:
         named.append(f"{more:,} more" if named else count(more, "file"))
     return [f"files: {', '.join(named)}"] if named else []
 
 
+def _form(mime: str) -> str:
+    """Name a form of a value, whose MIME type is any text that the code chose."""
+    return mime if _PLAIN_MIME.fullmatch(mime) else _in_quotes(escape_line(mime))
+
+
 def _quoted(name: str) -> str:
     """Quote a name that could be taken for what stands around it."""
-    if _PLAIN_NAME.fullmatch(name):
-        return name
+    return name if _PLAIN_NAME.fullmatch(name) else _in_quotes(name)
+
+
+def _in_quotes(name: str) -> str:
     mark = next((mark for mark in "\"'`" if mark not in name), None)
     return f"{mark}{name}{mark}" if mark else json.dumps(name, ensure_ascii=False)
 

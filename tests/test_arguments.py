@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from kern_tools.arguments import VALUE_MAX_BYTES, Read, read_arguments
-from kern_tools.code_tools import RunCode
+from kern_tools.arguments import (
+    TEXT_MAX_CHARS,
+    VALUE_MAX_BYTES,
+    Read,
+    read_arguments,
+)
+from kern_tools.code_tools import RunCode, RunCommand
 from kern_tools.codetext import PARSED_MAX_CHARS, parses
 from kern_tools.file_tools import ListFiles, ReadFile, WriteFile
 from kern_tools.schema import strict_schema
@@ -289,6 +294,171 @@ DEEP = {
     "not": "not " * (PARSED_MAX_CHARS // 5) + "1",
     "sum": "1" + "+1" * (PARSED_MAX_CHARS // 3),
 }
+
+
+REPAIRS: dict[str, tuple[object, type[Any], str, str]] = {
+    "nothing": ("", ListFiles, "path", "read empty arguments as {}"),
+    "bare": ("print(1)", RunCode, "code", "took the whole text as the code"),
+    "twice": (
+        json.dumps(json.dumps({"code": "1"})),
+        RunCode,
+        "code",
+        "decoded the arguments twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRS)
+def test_a_repair_is_told_in_these_words(name: str) -> None:
+    """They stand behind `note: `, so that they begin small and end without a stop."""
+    raw, model, field, told = REPAIRS[name]
+    found = read_arguments(raw, model, code_field=field, bare_code=name == "bare")
+    assert found.repairs == (told,)
+
+
+def test_what_is_wrong_is_told_in_these_words() -> None:
+    """A sentence, then what to send, line by line."""
+    problem = read("").problem
+    assert problem is not None
+    assert problem.split("\n")[0] == "The arguments are empty."
+
+
+@pytest.mark.parametrize(
+    ("code", "where"),
+    [
+        ("\ud800", "line 1, character 1"),
+        ("\n\ud800", "line 2, character 1"),
+        ("\nab\ncd\ud800e\n\nf", "line 3, character 3"),
+    ],
+)
+def test_a_place_in_a_text_is_counted_from_one(code: str, where: str) -> None:
+    """Lines before it count, and none behind it."""
+    assert read({"code": code}).problem is not None
+    assert f"at {where}." in str(read({"code": code}).problem)
+
+
+@pytest.mark.parametrize("flaw", ["\0", "\ud800"], ids=["NUL", "surrogate"])
+def test_a_flaw_of_the_text_comes_before_its_wrapping(flaw: str) -> None:
+    """What no repair can make code is not taken apart first."""
+    fenced = f"```python\n1{flaw}\n```\nthen\n```python\n2\n```"
+    assert "line 2, character 2" in str(read({"code": fenced}).problem)
+
+
+def test_a_command_is_no_python() -> None:
+    """What a shell reads as it stands is not unescaped to please another language."""
+    command = r"x=1\nx=2"
+    found = read_arguments({"command": command}, RunCommand, code_field="command")
+    assert found.arguments is not None
+    assert (found.arguments.command, found.repairs) == (command, ())
+
+
+@pytest.mark.parametrize(("count", "more"), [(8, ""), (9, " and 1 more")])
+def test_eight_unknown_names_are_listed(count: int, more: str) -> None:
+    """The ones after them are counted."""
+    raw = {"code": "1", **{f"n{number}": 1 for number in range(count)}}
+    listed = ", ".join(f"'n{number}'" for number in range(8))
+    problem = str(read(raw).problem)
+    assert problem.split("\n")[0] == f"Unknown properties: {listed}{more}."
+
+
+def test_the_longest_text_that_is_read_is_read() -> None:
+    """The bound is the last length, not the first that is too long."""
+    text = json.dumps({"code": "1"}).ljust(TEXT_MAX_CHARS)
+    assert code_of(text) == "1"
+    assert "more than the" in str(read(f"{text} ").problem)
+
+
+UNFENCED = "took the code out of its markdown fence"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"code": "```python\n1\n```"},
+        {"code": "```\n1\n```"},
+        {"code": "```bash\nls\n```", "language": "bash"},
+    ],
+    ids=repr,
+)
+def test_a_fence_that_says_what_is_known_is_no_second_repair(raw: object) -> None:
+    """A language is told only where the fence decided it."""
+    assert read(raw).repairs == (UNFENCED,)
+
+
+def test_bare_code_has_to_be_asked_for() -> None:
+    """Text that holds no arguments is no code by itself."""
+    assert read_arguments("print(1)", RunCode, code_field="code").arguments is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['  {"code": "1"}', '```json\n{"code": "1"}\n```', '~~~\n{"code": "1"}\n~~~'],
+)
+def test_arguments_in_place_of_the_code_are_read(text: str) -> None:
+    """Blanks before them and a fence around them change nothing."""
+    assert code_of({"code": text}) == "1"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"language": "sh"}', '{"code": "1", "script": "2"}', '{"x": 1}', "{}"]
+)
+def test_an_object_that_is_no_call_is_code(text: str) -> None:
+    """A dict is an expression like any other."""
+    assert code_of({"code": text}) == text
+
+
+def test_what_stands_beside_nested_arguments_holds() -> None:
+    """Null is nothing said; anything else was meant."""
+    inner = json.dumps({"code": "ls", "language": "sh", "timeout_s": 9})
+    found = read({"code": inner, "language": None, "timeout_s": 5}).arguments
+    assert found == RunCode(code="ls", language="sh", timeout_s=5)
+
+
+def test_nested_arguments_may_be_as_long_as_code() -> None:
+    """The bound is the last length that is read."""
+    text = json.dumps({"code": "1"}).ljust(VALUE_MAX_BYTES)
+    assert code_of({"code": text}) == "1"
+
+
+def test_the_first_of_several_flaws_is_where_it_says() -> None:
+    """The place is that of the first character that no language takes."""
+    assert "line 1, character 2" in str(read({"code": "a\0b\0"}).problem)
+
+
+def test_each_flaw_has_a_line() -> None:
+    """And what to send comes after them."""
+    lines = str(read({"timeout_s": "soon"}).problem).split("\n")
+    assert lines[:2] == [
+        "`timeout_s` must be a number, not 'soon'.",
+        "`code` is missing.",
+    ] or lines[:2] == [
+        "`code` is missing.",
+        "`timeout_s` must be a number, not 'soon'.",
+    ]
+    assert lines[2].startswith("Send one JSON object with ")
+
+
+def test_each_text_that_cannot_be_run_has_a_line() -> None:
+    """Two properties, two sentences."""
+    problem = str(read({"code": "a\0", "language": "\ud800"}).problem)
+    assert [line.split(" ")[0] for line in problem.split("\n")[:2]] == [
+        "`code`",
+        "`language`",
+    ]
+
+
+def test_several_fences_are_told_in_a_sentence() -> None:
+    """It begins with a capital and ends with a stop."""
+    code = "```python\n1\n```\nthen\n```python\n2\n```"
+    first = str(read({"code": code}).problem).split("\n")[0]
+    assert first.startswith("The code is wrapped in more than one markdown fence, ")
+    assert first.endswith("which part to run.")
+
+
+def test_only_so_many_names_are_looked_up() -> None:
+    """Of the sixty-fifth on, a name is unknown whatever it is like."""
+    raw = {**{f"n{number}": 1 for number in range(64)}, "lang": "sh"}
+    assert "and 57 more." in str(read(raw).problem)
 
 
 @pytest.mark.parametrize("code", DEEP.values(), ids=DEEP)

@@ -25,7 +25,6 @@ from kern_tools.tools import Tool, tools_of
 from kern_tools.turn import Call, arun_turn, run_turn
 from kern_tools.watch import FaultWatch
 
-from .examples import run_examples
 from .lending import Lender, held_up
 from .standstill import Standstill
 
@@ -486,6 +485,37 @@ def test_an_option_that_cannot_be_used_is_named(options: dict[str, Any]) -> None
     assert refused.value.option == next(iter(options))
 
 
+@pytest.mark.parametrize(
+    ("option", "taken", "refused"),
+    [
+        ("retries", (0, 10), (-1, 11, 1.5)),
+        ("retry_pause_s", (0, 600), (-0.1, 600.1)),
+        ("max_repeats", (1, 1_000_000, None), (0, 1_000_001)),
+        ("max_host_failures", (1, 1_000_000, None), (0, 1_000_001)),
+        ("timeout_factor", (1, 100), (0.9, 100.1, None)),
+    ],
+)
+def test_each_bound_is_taken_and_the_next_value_refused(
+    option: str, taken: tuple[Any, ...], refused: tuple[Any, ...]
+) -> None:
+    """Zero attempts are none, no bound is None, and less time than before is never."""
+    for value in taken:
+        assert getattr(FaultPolicy(**{option: value}), option) == value
+    for value in refused:
+        with pytest.raises(ConfigError) as error:
+            FaultPolicy(**{option: value})
+        assert error.value.option == option
+
+
+def test_a_policy_has_a_watch_for_each_loop() -> None:
+    """Two loops count apart, and both by the policy that began them."""
+    policy = FaultPolicy(max_repeats=1)
+    one, other = policy.start(), policy.start()
+    assert one is not other
+    assert one.policy == other.policy == policy
+    assert policy.start(one.dump()).dump() == one.dump()
+
+
 def test_results_of_before_can_still_be_read() -> None:
     """JSON without the fields of a policy reads as what it was: one attempt."""
     old = {"exitCode": 0, "stdout": "1\n"}
@@ -497,10 +527,3 @@ def test_results_of_before_can_still_be_read() -> None:
     assert ExecutionResult.model_validate_json(new.model_dump_json()) == new
     dumped = new.model_dump(mode="json", by_alias=True)
     assert ExecutionResult.model_validate(dumped) == new
-
-
-async def test_the_example_runs(sandbox: Sandbox, capsys: Any) -> None:
-    """As it is printed."""
-    names: dict[str, Any] = {"FaultPolicy": FaultPolicy, "tool": tool(sandbox)}
-    assert await run_examples(policy, {**names, "arguments": FAILS}) == 1
-    assert capsys.readouterr().out == ""

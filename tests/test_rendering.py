@@ -20,7 +20,7 @@ from kern_tools.escaping import escape
 from kern_tools.facts import SandboxFacts
 from kern_tools.faults import FaultType, SandboxFault
 from kern_tools.rendering import render
-from kern_tools.reply import Part, TextPart
+from kern_tools.reply import ImagePart, Part, TextPart
 from kern_tools.result import ExecutionResult, FileInfo, RichResult
 
 from .depth import examples
@@ -420,6 +420,67 @@ def test_the_message_of_a_fault_is_one_sentence(message: str) -> None:
     """It begins with a capital and ends with one full stop, whoever wrote it."""
     first = text_of(fault("gpu_lost", message)).split("\n")[0]
     assert first == "fault: gpu_lost. The GPU is XX. Files are kept."
+
+
+def test_an_image_is_named_by_where_it_was_kept() -> None:
+    """What keeps images is asked once for each, by its number."""
+    asked: list[int] = []
+
+    def keep(number: int, image: ImagePart) -> str:
+        asked.append(number)
+        return f"kept-{number}.png"
+
+    result = ExecutionResult(results=[figure(), figure()])
+    parts = render(result, facts=FACTS, budget=Budget(), save_image=keep)
+    assert "image 2: image/png 640x480, saved as kept-2.png" in words(parts)
+    assert asked == [1, 2]
+
+
+def test_a_call_is_near_the_limit_of_its_own() -> None:
+    """Half of the usual limit is little of a longer one."""
+    result = ExecutionResult(duration_ms=2_500)
+    parts = render(result, facts=FACTS, budget=Budget(), timeout_s=30)
+    assert words(parts).split("\n")[0] == "ok"
+
+
+def test_lost_files_are_told_in_these_words() -> None:
+    """Nothing of earlier calls is there, neither names nor files."""
+    text = text_of(ExecutionResult(stdout="x", state_new=True, files_lost=True))
+    told = "note: started anew: files and names of earlier calls are gone."
+    assert text.split("\n")[1] == told
+
+
+def test_a_reply_may_be_exactly_as_long_as_the_budget() -> None:
+    """Nothing is cut that fits, and one character less is cut."""
+    result = ExecutionResult(stdout="0123456789\n" * 60)
+    whole = text_of(result)
+    assert text_of(result, Budget(text_chars=len(whole))) == whole
+    shorter = text_of(result, Budget(text_chars=len(whole) - 1))
+    assert "left out]" in shorter
+    assert len(shorter) < len(whole)
+
+
+def test_a_long_verdict_takes_the_budget_and_no_more() -> None:
+    """Its notes are left out before it goes over."""
+    result = fault("gpu_lost", "x" * 999).model_copy(update={"state_new": True})
+    text = text_of(result, Budget(text_chars=256))
+    assert text.endswith(" ...")
+    assert len(text) == 256
+    assert len(text_of(result, Budget(text_chars=9000)).split("\n")[0]) == 400
+
+
+def test_what_the_code_wrote_has_half_of_the_room() -> None:
+    """Lines of ours below it take the other half, or all where there is nothing."""
+    left_out = [RichResult(data={f"x{n}/{'y' * 90}": "z"}) for n in range(20)]
+    silent = ExecutionResult(results=left_out)
+    loud = silent.model_copy(update={"stdout": NUMBERS})
+    rows = [
+        text_of(result, Budget(text_chars=1000)).count("value left out")
+        for result in (silent, loud)
+    ]
+    assert rows == [8, 4]
+    shown = read_back(text_of(loud, Budget(text_chars=1000))).fenced["stdout"]
+    assert sum(map(len, shown)) > 350
 
 
 def test_files_that_a_result_lacks_are_counted_too() -> None:
