@@ -43,3 +43,33 @@ def made_cache_folder(*names: str) -> Path:
             code="no_home",
         ) from error
     return folder
+
+
+def record_place() -> dict[str, str]:
+    """Return the environment that tells kern where to keep its records of boxes.
+
+    Without a home it would take the folder for temporary files, and refuse to mount the
+    workspaces that lie there too.
+
+    Raises:
+        HostError: There is no place for our own files either.
+    """
+    if os.environ.get("HOME") or os.environ.get("XDG_DATA_HOME"):
+        return {}
+    return {"XDG_DATA_HOME": str(made_cache_folder("records"))}
+
+
+def tellable(folder: Path) -> Path:
+    """Return a directory that kern can be told: it reads UTF-8 alone.
+
+    Raises:
+        HostError: Its name holds other bytes.
+    """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise HostError(
+            f"the directory {str(folder)!r} has a name that is not UTF-8, which kern"
+            " cannot be told: set TMPDIR to another"
+        ) from None
+    return folder

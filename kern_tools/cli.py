@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from . import flags
+from .conformance_command import conformance
 from .doctor import findings
 from .escaping import escape
 from .faults import SandboxError
@@ -52,6 +53,7 @@ app.add_typer(image_app, name="image")
 app.command()(prune)
 app.command()(mcp)
 app.command()(prompt)
+app.command()(conformance)
 
 
 def main() -> None:

@@ -18,18 +18,27 @@ class Contract:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        clauses = {
-            name
-            for base in cls.__mro__[1:]
-            if base.__module__.startswith("kern_tools.")
-            for name in vars(base)
-            if name.startswith("test_")
-        }
-        if changed := sorted(clauses & vars(cls).keys()):
+        changed = [name for name in _clauses(cls) if not _is_ours(_giver(cls, name))]
+        if changed:
             raise TypeError(
                 f"{cls.__name__} changes {', '.join(changed)} of a contract: make what "
                 "is tested hold it, or do not inherit the contract"
             )
+
+
+def _clauses(cls: type) -> list[str]:
+    """Name the clauses that a class has of contracts of ours."""
+    ours = (base for base in cls.__mro__[1:] if _is_ours(base))
+    return sorted({n for base in ours for n in vars(base) if n.startswith("test_")})
+
+
+def _giver(cls: type, name: str) -> type:
+    """Say which class an attribute is of: also one that is mixed in before ours."""
+    return next(base for base in cls.__mro__ if name in vars(base))
+
+
+def _is_ours(base: type) -> bool:
+    return base.__module__.startswith("kern_tools.")
 
 
 class SandboxClauses(Contract):

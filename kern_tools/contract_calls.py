@@ -51,14 +51,14 @@ class CallContract(SandboxClauses):
         assert result.success
 
     def test_the_value_of_the_last_expression_comes_back(self, make: Make) -> None:
-        """As in a notebook; a trailing semicolon keeps it in."""
+        """The last expression's value is a result, unless a semicolon ends it."""
         sandbox = make()
         (value,) = sandbox.run_code("x = 41\nx + 1").results
         assert value.text == "42"
         assert sandbox.run_code("x = 41\nx;").results == []
 
     def test_an_exception_is_a_result_with_its_source_lines(self, make: Make) -> None:
-        """The traceback shows the code's frames alone, and is no fault."""
+        """A traceback shows the code's own frames and lines, and is no fault."""
         result = make().run_code("def f():\n    return 1 / 0\nprint('before')\nf()")
         assert (result.exit_code, result.fault) == (1, None)
         assert result.stdout == "before\n"
@@ -73,26 +73,26 @@ class CallContract(SandboxClauses):
     def test_sys_exit_means_what_it_means_in_a_script(
         self, make: Make, argument: str, code: int, said: str
     ) -> None:
-        """Numbers are exit codes; a message goes to stderr."""
+        """`sys.exit` of a number is the exit code, of a message goes to stderr."""
         result = make().run_code(f"import sys\nsys.exit({argument})")
         assert (result.exit_code, result.code_stderr) == (code, said)
         assert result.fault is None
 
     def test_invalid_utf8_is_replaced_and_said(self, make: Make) -> None:
-        """Bad bytes neither kill the call nor pass unnoticed."""
+        """Bytes that are no text neither end the call nor pass unnoticed."""
         code = "import sys\nsys.stdout.buffer.write(b'ok\\xff\\xfeend')\nNone"
         result = make().run_code(code)
         assert (result.stdout, result.lossy) == ("ok\ufffd\ufffdend", True)
 
     def test_output_over_the_cap_is_counted_and_dropped(self, make: Make) -> None:
-        """The head is kept, cut between characters; the exit code is the code's."""
+        """Output over the cap is cut between characters, counted, and costs no call."""
         result = make(max_output_bytes=1001).run_code("print('é' * 100_000, end='')")
         assert result.stdout == "é" * 500
         assert (result.stdout_bytes, result.truncated) == (200_000, True)
         assert result.exit_code == 0
 
     def test_callbacks_see_whole_characters_in_order(self, make: Make) -> None:
-        """What a callback is given adds up to the stream."""
+        """What a callback is given are whole characters that add up to the stream."""
         out: list[str] = []
         err: list[str] = []
         code = (
@@ -104,7 +104,7 @@ class CallContract(SandboxClauses):
         assert "".join(err) == "oh"
 
     def test_a_callback_that_raises_costs_no_result(self, make: Make) -> None:
-        """The call goes on; the trouble is told as a warning."""
+        """A callback that raises is told as a warning, and the call goes on."""
 
         def broken(text: str) -> None:
             raise ValueError(text)
@@ -114,7 +114,7 @@ class CallContract(SandboxClauses):
         assert result.stdout == "1\n"
 
     def test_input_finds_an_empty_stdin(self, make: Make) -> None:
-        """A question ends at once instead of at the deadline."""
+        """`input()` fails at once instead of waiting for the deadline."""
         result = make().run_code("input('name? ')")
         assert "EOFError" in result.code_stderr
         assert result.fault is None
@@ -122,18 +122,18 @@ class CallContract(SandboxClauses):
     # -- while it runs
 
     def test_an_iterator_tells_the_output_and_then_the_result(self, make: Make) -> None:
-        """The pieces of each stream add up to what the result holds."""
+        """The pieces that an iterator tells add up to the result that it ends with."""
         *pieces, last = make().stream_code(_BOTH, call_id="mine")
         _assert_whole(pieces, last)
 
     async def test_an_async_iterator_tells_the_same(self, make: Make) -> None:
-        """On the caller's own event loop."""
+        """`async for` tells the same pieces, on the caller's own event loop."""
         stream = make().stream_code(_BOTH, call_id="mine")
         *pieces, last = [event async for event in stream]
         _assert_whole(pieces, last)
 
     def test_output_is_told_while_the_code_runs(self, make: Make) -> None:
-        """The code waits for each answer, so each piece came before the next."""
+        """Output is told while the code runs: here it waits for each answer."""
         sandbox = make()
         seen: list[str] = []
         for event in sandbox.stream_code(_ANSWERED):
@@ -155,7 +155,7 @@ class CallContract(SandboxClauses):
         assert last.result.exit_code == result.exit_code == 3
 
     def test_a_reader_that_is_too_slow_costs_no_result(self, make: Make) -> None:
-        """It loses pieces, which are counted; the box never waits for it."""
+        """A slow reader loses pieces, which are counted, and holds up no box."""
         stream = make(max_output_bytes=1 << 24).stream_code(_FLOOD)
         first = next(stream)
         assert isinstance(first, OutputEvent)
@@ -168,20 +168,20 @@ class CallContract(SandboxClauses):
     # -- faults
 
     def test_a_timeout_keeps_what_was_printed(self, make: Make) -> None:
-        """Also text that was never flushed."""
+        """A timeout keeps what was printed until then, also what was not flushed."""
         code = "print('A' * 10, end='')\nimport time\ntime.sleep(60)"
         result = make().run_code(code, timeout_s=2)
         assert result.fault_type == FaultType.TIMEOUT
         assert (result.exit_code, result.stdout) == (137, "A" * 10)
 
     def test_a_blocked_system_call_is_escape_blocked(self, make: Make) -> None:
-        """The kernel ends it, and kern's own bytes say so."""
+        """The kernel ends a forbidden system call, and the fault says so."""
         code = "import ctypes\nctypes.CDLL(None).mount(b'n', b'/tmp', b'tmpfs', 0, 0)"
         result = make().run_code(code)
         assert (result.fault_type, result.exit_code) == (FaultType.ESCAPE_BLOCKED, 159)
 
     def test_a_missing_interpreter_is_exec_failed(self, make: Make) -> None:
-        """The message names the program and the image."""
+        """A missing interpreter is `exec_failed`, with the program named."""
         result = make().run_code("1", language="node")
         assert result.fault is not None
         assert (result.fault.type, result.fault.reason) == ("exec_failed", "not_found")
@@ -189,7 +189,7 @@ class CallContract(SandboxClauses):
         assert result.exit_code == 127
 
     def test_a_file_that_cannot_be_executed_is_told_apart(self, make: Make) -> None:
-        """Not found, not executable and a missing interpreter are three reasons."""
+        """Not found, not executable and no interpreter are three reasons."""
         sandbox = make()
         sandbox.write_file("plain", "text")
         sandbox.write_file("script", "#!/no/such/interpreter\n")
@@ -206,7 +206,7 @@ class CallContract(SandboxClauses):
         }
 
     def test_a_box_killed_from_outside_is_killed(self, make: Make) -> None:
-        """Someone on the host ended it; the operator is the one to act."""
+        """A box that someone on the host killed is `killed`, for the operator."""
         sandbox = make()
         began = threading.Event()
 
@@ -223,16 +223,19 @@ class CallContract(SandboxClauses):
         assert result.fault is not None
         assert (result.fault.type, result.fault.actor) == ("killed", "operator")
 
-    def test_a_full_workspace_ends_the_call_and_bars_the_next(self, make: Make) -> None:
-        """The limit is watched while code runs, and looked at before it does."""
+    def test_a_full_workspace_ends_what_adds_to_it(self, make: Make) -> None:
+        """A full workspace ends calls that add to it; others may make room."""
         sandbox = make(workspace_max_bytes=8 << 20)
         code = (
-            "with open('big', 'wb') as f:\n  while True: f.write(bytes(1 << 20)); "
+            "with open('{}', 'wb') as f:\n  while True: f.write(bytes(1 << 20)); "
             "f.flush()"
         )
-        assert sandbox.run_code(code).fault_type == FaultType.WORKSPACE_FULL
-        barred = sandbox.run_code("print(1)")
-        assert (barred.fault_type, barred.stdout) == (FaultType.WORKSPACE_FULL, "")
+        for name in ("big", "more"):
+            fault = sandbox.run_code(code.format(name)).fault_type
+            assert fault == FaultType.WORKSPACE_FULL
+        room = "import os\nfor name in ('big', 'more'): os.remove(name)\nprint('on')"
+        assert sandbox.run_code(room).stdout == "on\n"
+        assert sandbox.run_code("open('small', 'w').write('x')").success
 
     def test_a_crash_is_no_fault(self, make: Make) -> None:
         """A segmentation fault is the code's own, told by its signal."""
@@ -244,7 +247,7 @@ class CallContract(SandboxClauses):
 
     @pytest.mark.parametrize("code", [125, 126, 127, 137, 159])
     def test_an_exit_code_forges_no_fault(self, make: Make, code: int) -> None:
-        """Whatever the code exits with, nobody but it ended the run."""
+        """Whatever code exits with, it makes no fault."""
         sandbox = make()
         for source in (f"import os\nos._exit({code})", f"import sys\nsys.exit({code})"):
             result = sandbox.run_code(source)
@@ -255,7 +258,7 @@ class CallContract(SandboxClauses):
     def test_what_the_code_prints_is_the_code_s(
         self, make: Make, line: str, code: int
     ) -> None:
-        """No line moves from `code_stderr` to `runtime_notes`, or makes a fault."""
+        """No line that code prints passes for one of kern's, or makes a fault."""
         source = f"import os\nos.write(2, {line!r}.encode() + b'\\n')\nos._exit({code})"
         result = make().run_code(source)
         assert result.code_stderr == line + "\n"

@@ -12,12 +12,31 @@ from .faults import SnapshotError, WorkspaceError
 
 _SEEN = "import os\nprint(set(os.listdir()) - {'.kern'}, open('d/a.txt').read())"
 
+_KEEP = """\
+import os, subprocess
+open('file', 'w').close()
+open('/tmp/scratch', 'w').close()
+subprocess.Popen(['sleep', '600'], start_new_session=True)
+name = 1
+"""
+_KEPT = """\
+import glob, os
+words = [open(path).read() for path in glob.glob('/proc/[0-9]*/comm')]
+there = {
+    'file': os.path.exists('file'),
+    'scratch': os.path.exists('/tmp/scratch'),
+    'process': 'sleep\\n' in words,
+    'name': 'name' in globals(),
+}
+print(*(what for what, found in there.items() if found))
+"""
+
 
 class PlaceContract(SandboxClauses):
     """Files stay; code sees what a script would see, and no network."""
 
     def test_files_stay_and_are_reported(self, make: Make) -> None:
-        """What a call changed is listed with it; the next call finds it."""
+        """Files stay, and each result lists what its call changed."""
         sandbox = make()
         sandbox.write_file("a.txt", "1")
         changed = sandbox.run_code("open('a.txt', 'w').write('22')\nopen('b', 'w');")
@@ -31,7 +50,7 @@ class PlaceContract(SandboxClauses):
         assert refused.value.code == "outside"
 
     def test_a_cell_sees_what_a_script_would(self, make: Make) -> None:
-        """`__main__`, the folder first on the path, `exit`, and a working fork."""
+        """Code sees what a script would: `__main__`, its path, `exit`, a fork."""
         code = (
             "import sys, multiprocessing, mine\n"
             "def square(n): return n * n\n"
@@ -46,7 +65,7 @@ class PlaceContract(SandboxClauses):
         assert result.exit_code == 4
 
     def test_modules_in_the_workspace_do_not_reach_our_driver(self, make: Make) -> None:
-        """A file named like one of Python's own breaks the code's import alone."""
+        """A file named like a module of Python's breaks the code's import alone."""
         sandbox = make()
         for name in ("traceback", "linecache", "json", "io", "site", "posix"):
             sandbox.write_file(f"{name}.py", "raise SystemExit(99)")
@@ -56,7 +75,7 @@ class PlaceContract(SandboxClauses):
 
     @pytest.mark.parametrize("language", ["bash", "sh"])
     def test_a_shell_runs_as_itself(self, make: Make, language: str) -> None:
-        """Its streams and its exit code are its own; a long script fits."""
+        """Bash runs bash and sh runs sh, with their own streams and exit code."""
         sandbox = make()
         result = sandbox.run_code("echo out; echo err >&2; exit 3", language)
         assert (result.stdout, result.code_stderr) == ("out\n", "err\n")
@@ -65,9 +84,21 @@ class PlaceContract(SandboxClauses):
         assert sandbox.run_code(long, language).stdout == "300001\n"
 
     def test_the_network_is_off(self, make: Make) -> None:
-        """Only the box's own loopback is there."""
+        """Code has no network but the loopback of its own box."""
         code = "import socket\nprint([name for _, name in socket.if_nameindex()])"
         assert make().run_code(code).stdout == "['lo']\n"
+
+    def test_a_call_keeps_what_its_mode_says(self, make: Make) -> None:
+        """Files always stay; scratch and processes, or names too, as the mode says."""
+        sandbox = make()
+        assert sandbox.run_code(_KEEP).success
+        seen = sandbox.run_code(_KEPT).stdout.split()
+        kept = {
+            "fresh": ["file"],
+            "resident": ["file", "scratch", "process"],
+            "kernel": ["file", "scratch", "process", "name"],
+        }
+        assert seen == kept[sandbox.config.mode]
 
     # -- files from the host
 
@@ -77,7 +108,7 @@ class PlaceContract(SandboxClauses):
         ids=["empty", "line ends", "every byte", "text"],
     )
     def test_files_are_kept_byte_for_byte(self, make: Make, data: bytes) -> None:
-        """Written here and read by code, written by code and read here."""
+        """Files pass between host and code byte for byte."""
         sandbox = make()
         sandbox.write_file("in/a.bin", data)
         code = "import shutil\nshutil.copy('in/a.bin', 'b.bin')"
@@ -104,7 +135,7 @@ class PlaceContract(SandboxClauses):
     def test_what_code_plants_leads_nowhere(
         self, make: Make, path: str, code: str
     ) -> None:
-        """No link is followed and no pipe is waited for, from the host's side."""
+        """The host follows no link and waits for no pipe that code plants."""
         sandbox = make()
         planted = (
             "import os\nos.mkfifo('pipe')\nos.mkdir('folder')\n"
@@ -118,7 +149,7 @@ class PlaceContract(SandboxClauses):
     def test_results_are_exported_as_plain_files(
         self, make: Make, tmp_path: Path
     ) -> None:
-        """Regular files alone, never executable, and nothing is overwritten unasked."""
+        """`export` copies regular files alone, and overwrites none unasked."""
         sandbox = make()
         sandbox.run_code(
             "import os\nos.mkdir('out')\nopen('out/a.txt', 'w').write('1')\n"
@@ -136,7 +167,7 @@ class PlaceContract(SandboxClauses):
     def test_a_snapshot_goes_on_in_another_sandbox(
         self, make: Make, tmp_path: Path
     ) -> None:
-        """Files come back; links, our own files, processes and names do not."""
+        """A snapshot brings files back, and no links, secrets or names."""
         sandbox, kept = make(env={"TOKEN": "s3cret"}), tmp_path / "run.tar.gz"
         sandbox.run_code(
             "import os\nos.mkdir('d')\nopen('d/a.txt', 'w').write('kept')\n"
@@ -158,7 +189,7 @@ class PlaceContract(SandboxClauses):
     def test_what_is_no_snapshot_changes_nothing(
         self, make: Make, tmp_path: Path
     ) -> None:
-        """It is refused whole, before anything is written."""
+        """What is no snapshot is refused before anything is written."""
         sandbox = make()
         sandbox.write_file("a.txt", "1")
         (tmp_path / "run.tar.gz").write_bytes(b"no archive")

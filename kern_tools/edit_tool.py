@@ -20,8 +20,10 @@ from .filespec import (
 from .nearest import Nearest, nearest
 from .quantities import count, line_span, size
 from .reply import Reply
+from .reply_text import bad_arguments, text_reply
 from .sandbox import Sandbox
-from .toolspec import Arguments, bad_arguments, text_reply
+from .saying import room_left
+from .toolspec import Arguments
 from .workspace import Workspace
 
 EDIT_MAX_BYTES = 4 << 20
@@ -61,7 +63,7 @@ def _edit(sandbox: Sandbox, arguments: EditFile, call_id: str | None) -> Reply:
         why = "`old` and `new` are the same. Send what is to be different."
         return bad_arguments(_NAME, why, call_id)
     workspace, path = sandbox.workspace, arguments.path
-    room = sandbox.config.budget.text_chars
+    room = room_left(sandbox.config.budget).text_chars
     with only_writer(workspace):
         data = _read(workspace, path)
         text = _decoded(data, path)

@@ -145,21 +145,22 @@ def _copy(
         explained("export to", str(place.joinpath(*names))) as request,
         _directory_at(folder, names[:-1], request, make=True) as parent,
     ):
-        if os.fstat(file.fileno()).st_size > most_bytes:
+        if file.seek(0, os.SEEK_END) > most_bytes:
             raise _too_large(request, most_bytes)
         name = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}" if overwrite else names[-1]
-        copied = _write(file.fileno(), parent, name, most_bytes)
+        file.seek(0)
+        copied = _write(file, parent, name, most_bytes)
         if overwrite:
             _replace(parent, name, names[-1])
         return copied
 
 
-def _write(source: int, parent: int, name: str, most_bytes: int) -> int:
+def _write(source: BinaryIO, parent: int, name: str, most_bytes: int) -> int:
     descriptor = os.open(name, CREATE, 0o666, dir_fd=parent)
     copied = 0
     try:
         try:
-            while piece := os.read(source, min(_CHUNK_BYTES, most_bytes - copied)):
+            while piece := source.read(min(_CHUNK_BYTES, most_bytes - copied)):
                 write_all(descriptor, piece)
                 copied += len(piece)
         finally:

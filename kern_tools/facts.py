@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from .inventory import Inventory, image_inventory
 from .mounts import DEPS
+from .options import one_of
 from .toolsets import tool_names
 
 if TYPE_CHECKING:
@@ -146,13 +147,33 @@ class SandboxFacts:
             tools=tuple(tools),
         )
 
-    def offering(self, tools: str | Sequence[str]) -> Self:
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """What `run_code` may be asked for: all that cannot be ruled out."""
+        if not self.looked_into or self.unlisted:
+            return LANGUAGES
+        there = (*self.languages, *self.programs)
+        return tuple(each for each in LANGUAGES if each in there) or LANGUAGES
+
+    def offering(
+        self,
+        tools: str | Sequence[str],
+        *,
+        images: Literal["parts", "none"] = "parts",
+    ) -> Self:
         """Give the same facts with other tools offered.
 
         Args:
             tools: Names of sets or of single tools.
+            images: With `none` the model is given no image.
+
+        Raises:
+            ConfigError: A name is neither a set nor a tool, or `images` is no choice.
         """
-        return replace(self, tools=tool_names(tools))
+        shown = one_of("parts", "none")("images", images) == "parts"
+        return replace(
+            self, tools=tool_names(tools), images=self.images if shown else 0
+        )
 
 
 def _inventory(config: SandboxConfig, image: ImageRef) -> Inventory | None:

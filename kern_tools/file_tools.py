@@ -20,8 +20,10 @@ from .pages import page_text
 from .picture import PictureError, inspect, mime_of
 from .quantities import count, size
 from .reply import ImagePart, Part, Reply, TextPart
+from .reply_text import text_reply
 from .sandbox import Sandbox
-from .toolspec import Arguments, text_reply
+from .saying import room_left
+from .toolspec import Arguments
 
 _LISTED_MAX_FILES = 200
 _LINES_MAX = 10**12
@@ -58,9 +60,10 @@ class ListFiles(Arguments):
 
 
 def _read(sandbox: Sandbox, arguments: ReadFile, call_id: str | None) -> Reply:
-    budget = sandbox.config.budget
+    budget = room_left(sandbox.config.budget)
     with sandbox.workspace.open_file(arguments.path) as file:
-        total_bytes = os.fstat(file.fileno()).st_size
+        total_bytes = file.seek(0, os.SEEK_END)
+        file.seek(0)
         head = file.read(_HEAD_BYTES)
         file.seek(0)
         shown = shown_path(arguments.path)
@@ -122,7 +125,7 @@ def _list(sandbox: Sandbox, arguments: ListFiles, call_id: str | None) -> Reply:
     path = arguments.path or ""
     files = sandbox.workspace.list_files(path, limit=_LISTED_MAX_FILES)
     named = (f"{file.size:>12,}  {shown_name(file.path)}" for file in files)
-    rows = fitting(named, sandbox.config.budget.text_chars - _OWN_CHARS)
+    rows = fitting(named, room_left(sandbox.config.budget).text_chars - _OWN_CHARS)
     least = "" if files.complete else "at least "
     head = f"ok, {least}{count(files.total, 'file')}"
     if path:

@@ -14,8 +14,9 @@ from .escaping import escape_line
 from .faults import WorkspaceError
 from .names import shown_name
 from .reply import Reply
+from .reply_text import text_reply
 from .sandbox import Sandbox
-from .toolspec import Arguments, ToolSpec, text_reply
+from .toolspec import Arguments, ToolSpec
 from .workspace import Workspace
 
 _SHOWN_MAX_CHARS = 160

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .binary import find_kern, kern_version
+from .cache import record_place
 from .faults import HostError, SandboxError
 from .host_image import host_reference
 from .image_store import image_info
@@ -194,6 +195,7 @@ def _run_box(kern: Path, source: list[str], *options: str) -> _Box:
         teardown, teardown_end = _pipe(stack)
         alive, alive_end = _pipe(stack)
         ends = {"KERN_STARTED_FD": teardown_end, "KERN_ALIVE_FD": alive_end}
+        said = {name: str(end) for name, end in ends.items()}
         try:
             ended = subprocess.run(
                 argv,
@@ -201,7 +203,7 @@ def _run_box(kern: Path, source: list[str], *options: str) -> _Box:
                 capture_output=True,
                 timeout=_PROBE_WAIT_S,
                 pass_fds=tuple(ends.values()),
-                env={**os.environ, **{key: str(end) for key, end in ends.items()}},
+                env={**os.environ, **record_place(), **said},
                 check=False,
             )
         except subprocess.TimeoutExpired as error:

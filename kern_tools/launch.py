@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from .cache import record_place
 from .config import SandboxConfig
 from .frames import BOOT, CLEAN_PATH, INTERPRETER_VARIABLES, driver_program
 from .image import ImageRef
@@ -149,7 +150,7 @@ class Launcher:
 
     def _environ(self) -> Mapping[str, str]:
         scope = {} if self.config.enforce_limits else {"KERN_NO_SCOPE": "1"}
-        return {**os.environ, **scope}
+        return {**os.environ, **record_place(), **scope}
 
     def _box(self, life_s: float, env_file: Path | None) -> list[str]:
         config = self.config

@@ -24,6 +24,9 @@ from .tools import TOOLS
 if TYPE_CHECKING:
     from .policy import FaultPolicy
 
+AGAIN_MAX_CHARS = 300
+"""The most that `Again.line` has."""
+
 _READS_ONLY = {"read_file", "list_files", "search_files", "find_files"}
 _FAILURES_KEPT = 64
 _KEYS_KEPT = 256

@@ -80,7 +80,7 @@ def check_outside(location: Location, root: Path) -> None:
     Raises:
         SnapshotError: `bad_location`.
     """
-    path = _path(location)
+    path = local_path(location)
     if path is not None and path.resolve().is_relative_to(root):
         why = "it is inside the workspace, where code in a box can change it"
         remedy = "choose another location"
@@ -96,7 +96,7 @@ def written(location: Location) -> Generator[BinaryIO]:
         OSError: It cannot be written there; what was there before still is.
         ImportError: The URL needs a library that is not installed; the text names it.
     """
-    path = _path(location)
+    path = local_path(location)
     writing = _uploaded(os.fspath(location)) if path is None else _renamed(path)
     with writing as file:
         yield file
@@ -115,7 +115,7 @@ def read(location: Location, limit_bytes: int) -> Generator[BinaryIO]:
         OSError: It cannot be read.
         ImportError: The URL needs a library that is not installed; the text names it.
     """
-    path = _path(location)
+    path = local_path(location)
     if path is None:
         with tempfile.TemporaryFile() as copy:
             _download(os.fspath(location), copy, limit_bytes)
@@ -139,7 +139,7 @@ def remove(location: Location) -> bool:
         OSError: It cannot be removed.
         ImportError: The URL needs a library that is not installed; the text names it.
     """
-    path = _path(location)
+    path = local_path(location)
     try:
         if path is None:
             store, there = _store(os.fspath(location), "remove")
@@ -225,7 +225,7 @@ def _store(url: str, verb: str) -> tuple[_Store, str]:
         raise _error(verb, named(url), why, "bad_location") from error
 
 
-def _path(location: Location) -> Path | None:
+def local_path(location: Location) -> Path | None:
     """Give the path of a location that is one; None for a URL."""
     text = _LOCAL.sub("", os.fspath(location))
     return None if _URL.match(text) else Path(text)

@@ -21,7 +21,7 @@ from .events import OnOutput, OutputEvent
 from .loop_events import CallFinished, CallStarted, LoopEvent
 from .other_tools import OtherCall
 from .reply import Reply
-from .toolspec import text_reply
+from .reply_text import text_reply
 from .turn import Call
 
 Emit = Callable[[LoopEvent], None]

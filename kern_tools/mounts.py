@@ -191,8 +191,10 @@ def _resolve(path: object, noun: str, option: str) -> tuple[str, str]:
 
 def _check_spelling(path: str, subject: str, option: str) -> None:
     # kern reads `--mount` as fields between commas, and trims each.
-    if "," in path or path != path.strip() or any(ord(c) < 32 for c in path):
-        why = "holds a comma, a control character or a space at an end"
+    odd = any(ord(c) < 32 or "\ud800" <= c <= "\udfff" for c in path)
+    if odd or "," in path or path != path.strip():
+        why = "holds a comma, a control character, a byte that is not UTF-8, or a space"
+        why += " at an end"
         remedy = "rename it: kern cannot be told such a path"
         raise _refusal(subject, why, remedy, option)
 

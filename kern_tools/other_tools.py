@@ -15,21 +15,27 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel
 from pydantic_core import to_json
 
 from .escaping import escape
 from .faults import ConfigError
-from .jsontext import NotJson, is_object, read_json
+from .function_arguments import (
+    BadArguments,
+    arguments_model,
+    odd_function,
+    written_arguments,
+)
 from .loop_result import StopLoop
+from .options import refusal
 from .reply import ImagePart, Part, Reply, TextPart, member
-from .toolspec import bad_arguments, text_reply
+from .reply_text import bad_arguments, text_reply
 
 _ERROR_MAX_CHARS = 2_000
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,11 @@ class OtherTool:
     arguments: type[BaseModel] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        _check_definition(self.definition)
+        if self.function is not None and not callable(self.function):
+            remedy = "give a function, or None to have its calls handed back"
+            why = "cannot be called"
+            raise refusal("others", self.function, why, remedy)
         if self.function is not None and not self.name:
             raise ConfigError(
                 f"others: {dict(self.definition)!r:.80} names no tool; write it as in"
@@ -104,13 +115,13 @@ class OtherCall:
             return asked
         try:
             answer = asked()
+            if not inspect.isawaitable(answer):
+                return self._reply(answer)
         except Exception as error:
             return self._failed(error)
-        if inspect.isawaitable(answer):
-            if inspect.iscoroutine(answer):
-                answer.close()
-            raise async_refused(str(self.tool.name))
-        return self._reply(answer)
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise async_refused(str(self.tool.name))
 
     async def arun(self) -> Reply:
         """Answer it; a function that is not async has a thread of its own."""
@@ -119,13 +130,17 @@ class OtherCall:
         asked = self._asked()
         if isinstance(asked, Reply):
             return asked
+        attempt = partial(_attempt, asked)
+        if self.tool.is_async:
+            answer, error = attempt()
+        else:
+            answer, error = await asyncio.to_thread(attempt)
         try:
-            if self.tool.is_async:
-                return self._reply(await asked())
-            answer = await asyncio.to_thread(asked)
+            if error is not None:
+                return self._failed(error)
             return self._reply(await answer if inspect.isawaitable(answer) else answer)
-        except Exception as error:
-            return self._failed(error)
+        except Exception as raised:
+            return self._failed(raised)
 
     def _asked(self) -> Callable[[], Any] | Reply:
         """Give the call with its arguments, or the reply to bad ones."""
@@ -134,23 +149,40 @@ class OtherCall:
         if self.tool.kind == "custom":
             return lambda: function(str(self.written or ""))
         try:
-            given = _arguments(self.tool, self.written)
-        except _BadArguments as error:
+            given = written_arguments(function, self.tool.arguments, self.written)
+        except BadArguments as error:
             return bad_arguments(str(self.tool.name), str(error), self.call_id)
         return lambda: function(**given)
 
     def _reply(self, answer: object) -> Reply:
         if isinstance(answer, Reply):
-            return replace(answer, call_id=self.call_id)
+            parts = _parts(list(answer.parts) or "")
+            return replace(answer, parts=parts, call_id=self.call_id)
         parts = _parts(answer)
         return Reply(name=str(self.tool.name), parts=parts, call_id=self.call_id)
 
     def _failed(self, error: Exception) -> Reply:
         if self.tool.reraise or isinstance(error, StopLoop):
             raise error
-        said = f"error: {type(error).__name__}: {error}"[:_ERROR_MAX_CHARS]
+        said = f"error: {type(error).__name__}: {_told(error)}"[:_ERROR_MAX_CHARS]
         name = str(self.tool.name)
         return text_reply(name, escape(said), self.call_id, error="tool_error")
+
+
+def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Call it and give its error: a future of Python 3.11 takes no `StopIteration`."""
+    try:
+        return call(), None
+    except Exception as error:
+        return None, error
+
+
+def _told(error: Exception) -> str:
+    """Give the words of an error, also where it cannot say them itself."""
+    try:
+        return str(error)
+    except Exception as another:
+        return f"(its text could not be read: {type(another).__name__})"
 
 
 def other_tool(given: OtherTool | Mapping[str, Any] | Callable[..., Any]) -> OtherTool:
@@ -167,12 +199,21 @@ def other_tool(given: OtherTool | Mapping[str, Any] | Callable[..., Any]) -> Oth
     if isinstance(given, Mapping):
         return OtherTool(cast("dict[str, Any]", given))
     if not callable(given):
-        raise ConfigError(
-            f"others: {given!r:.80} is no tool; give a function, an OtherTool, or a"
-            " definition as in tools=[...] of the OpenAI API",
-            option="others",
-        )
+        raise _no_tool(given)
     return _described(given)
+
+
+def _check_definition(given: object) -> None:
+    if not isinstance(given, Mapping):
+        raise _no_tool(given)
+
+
+def _no_tool(given: object) -> ConfigError:
+    remedy = (
+        "give a function, an OtherTool, or a definition as in tools=[...] of the"
+        " OpenAI API"
+    )
+    return refusal("others", given, "is no tool", remedy)
 
 
 def async_refused(name: str) -> ConfigError:
@@ -184,15 +225,11 @@ def async_refused(name: str) -> ConfigError:
     )
 
 
-class _BadArguments(Exception):
-    """What is wrong with the arguments, in words for the model."""
-
-
 def _described(function: Callable[..., Any]) -> OtherTool:
     name = str(getattr(function, "__name__", type(function).__name__))
     if not _NAME.fullmatch(name):
-        raise _odd(name, "has no name that a model could call")
-    model = _model(name, function)
+        raise odd_function(name, "has no name that a model could call")
+    model = arguments_model(name, function)
     schema: dict[str, Any] = {"properties": {}, **model.model_json_schema()}
     definition: dict[str, Any] = {
         "type": "function",
@@ -204,65 +241,6 @@ def _described(function: Callable[..., Any]) -> OtherTool:
     return OtherTool(definition, function, arguments=model)
 
 
-def _model(name: str, function: Callable[..., Any]) -> type[BaseModel]:
-    try:
-        parameters = inspect.signature(function, eval_str=True).parameters
-    except (NameError, TypeError, ValueError) as error:
-        raise _odd(name, f"has no annotations to read ({error})") from error
-    fields: dict[str, Any] = {}
-    for number, each in enumerate(parameters.values()):
-        if each.kind not in _NAMED:
-            raise _odd(name, f"takes {each}, which no schema describes")
-        kind = Any if each.annotation is each.empty else each.annotation
-        default = ... if each.default is each.empty else each.default
-        # Under a name of ours, for a parameter may be called `json` or `model_config`.
-        fields[f"argument_{number}"] = (kind, Field(default, alias=each.name))
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-    return create_model(name, __config__=config, **fields)
-
-
-def _odd(name: str, why: str) -> ConfigError:
-    remedy = "give an OtherTool(definition, function) with a schema of your own"
-    return ConfigError(f"others: {name}() {why}; {remedy}", option="others")
-
-
-def _arguments(tool: OtherTool, written: object) -> dict[str, Any]:
-    values = _object(written)
-    if tool.arguments is not None:
-        try:
-            checked = tool.arguments.model_validate(values)
-        except ValidationError as error:
-            raise _BadArguments(_flaws(error)) from None
-        fields = tool.arguments.model_fields
-        return {str(fields[f].alias): getattr(checked, f) for f in fields}
-    try:
-        inspect.signature(cast("Any", tool.function)).bind(**values)
-    except TypeError as error:
-        raise _BadArguments(f"{str(error).capitalize()}.") from None
-    except ValueError:  # It has no signature, as some builtins: let it speak itself.
-        pass
-    return values
-
-
-def _object(written: object) -> dict[str, Any]:
-    if isinstance(written, Mapping):
-        return dict(cast("Mapping[str, Any]", written))
-    text = str(written or "").strip() or "{}"
-    try:
-        value, _ = read_json(text)
-    except NotJson as error:
-        raise _BadArguments(f"The arguments are not JSON: {error}.") from None
-    if not is_object(value):
-        raise _BadArguments("The arguments must be one JSON object.")
-    return value
-
-
-def _flaws(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    named = ((".".join(map(str, flaw["loc"])), flaw["msg"]) for flaw in found)
-    return "\n".join(f"`{name}`: {said}." for name, said in named)
-
-
 def _parts(answer: object) -> tuple[Part, ...]:
     several = isinstance(answer, list | tuple)
     parts: Sequence[object] = cast("Any", answer) if several else [answer]
@@ -270,7 +248,8 @@ def _parts(answer: object) -> tuple[Part, ...]:
     texts = [_text_of(part) for part in parts if _is_text(part)]
     if not parts or len(images) + len(texts) < len(parts):
         return (TextPart(_text(answer)),)
-    return (TextPart("\n".join(texts) or "images follow"), *images)
+    said = "\n".join(texts)
+    return (TextPart(said or "images follow" if images else said), *images)
 
 
 def _is_text(part: object) -> bool:

@@ -24,12 +24,13 @@ from math import inf
 from pathlib import Path
 from typing import IO
 
-from .cache import cache_folder, made_cache_folder
+from .cache import cache_folder, made_cache_folder, tellable
 from .removal import remove_directory, remove_whole
 
 PREFIX = "kern-tools-"
 BOX_PREFIX = "kt-"
 _MARKS = "owners"
+_END = b"\0"  # A name may hold every other byte.
 _TOKEN = re.compile(r"[0-9a-f]{16}")
 _AT_EXIT_S = 10.0
 """How long the end of a process may take because of folders that are not removed."""
@@ -51,13 +52,13 @@ class Owner:
         self._lock = threading.Lock()
         # Locked before it has its name: nobody can take it for a dead one's meanwhile.
         unnamed = self._folder / f".{self.token}"
-        self._mark = unnamed.open("a", encoding="utf-8")
+        self._mark = unnamed.open("ab")
         fcntl.flock(self._mark, fcntl.LOCK_EX)
         unnamed.rename(self._folder / self.token)
 
     def folder(self, kind: str, parent: str | os.PathLike[str] | None) -> Path:
         """Make a folder that no other user can enter."""
-        where = Path(tempfile.gettempdir() if parent is None else parent).absolute()
+        where = tellable(Path(parent or tempfile.gettempdir()).absolute())
         self._note(where)
         prefix = f"{PREFIX}{kind}-{self.token}-"
         return Path(tempfile.mkdtemp(prefix=prefix, dir=where))
@@ -70,7 +71,7 @@ class Owner:
     def _note(self, where: Path) -> None:
         with self._lock:
             if where not in self._parents:
-                self._mark.write(f"{where}\n")
+                self._mark.write(os.fsencode(where) + _END)
                 self._mark.flush()
                 self._parents.add(where)
 
@@ -240,7 +241,7 @@ def dead_owner(token: str, *, keep: bool) -> Generator[DeadOwner | None]:
     """
     path = cache_folder() / _MARKS / token
     try:
-        mark = path.open(encoding="utf-8")
+        mark = path.open("rb")
     except FileNotFoundError:
         yield None
         return
@@ -248,13 +249,14 @@ def dead_owner(token: str, *, keep: bool) -> Generator[DeadOwner | None]:
         if not _locked(mark):
             yield None
             return
-        parents = {Path(line) for line in mark.read().splitlines()}
+        noted = mark.read().split(_END)[:-1]
+        parents = {Path(os.fsdecode(name)) for name in noted}
         yield DeadOwner(token, *_named_in(parents, token))
         if not keep and not any(_named_in(parents, token)):
             path.unlink(missing_ok=True)
 
 
-def _locked(mark: IO[str]) -> bool:
+def _locked(mark: IO[bytes]) -> bool:
     try:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

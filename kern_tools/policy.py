@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from .options import Check, Options, number, optional, whole
+from .options import Check, Options, number, optional, refusal, whole
 
 if TYPE_CHECKING:
     from .watch import FaultWatch
@@ -68,6 +68,18 @@ class FaultPolicy(Options):
         from .watch import FaultWatch
 
         return FaultWatch(self, state)
+
+
+def check_policy(option: str, value: object) -> FaultPolicy:
+    """Take a policy; a check as in `options`.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if not isinstance(value, FaultPolicy):
+        remedy = "give FaultPolicy(...), or None for no policy"
+        raise refusal(option, value, "is no FaultPolicy", remedy)
+    return value
 
 
 _CHECKS: Mapping[str, Check] = {

@@ -12,9 +12,10 @@ from .facts import SandboxFacts
 from .faults import FaultType, SandboxClosed, WorkspaceError
 from .rendering import render
 from .reply import ImagePart, Reply, bounded
+from .reply_text import note_lines, with_notes
 from .result import ExecutionResult
 from .sandbox import Sandbox
-from .toolspec import with_notes
+from .saying import advisable, room_left, saying
 
 if TYPE_CHECKING:
     from .streaming import CallStream
@@ -62,6 +63,7 @@ class Run:
         if timeout_s is not None and timeout_s > most:
             timeout_s = most
             notes = (f"ran with timeout_s {most:g}, the most that this sandbox allows",)
+        facts = advisable(facts)
         return cls(sandbox, tool, call_id, facts, timeout_s, notes, on_output)
 
     def code(self, code: str, language: str) -> ExecutionResult:
@@ -89,10 +91,12 @@ class Run:
         """Say what came of it; what there is no room for is kept in files."""
         keeper = _Keeper(self.sandbox, result.call_id or "call")
         budget = self.sandbox.config.budget
+        with saying(note_lines(self.notes)):
+            room = room_left(budget)
         parts = render(
             result,
             facts=self.facts,
-            budget=budget,
+            budget=room,
             timeout_s=self.timeout_s,
             spill=keeper.spill,
             save_image=keeper.save_image,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from .config import SandboxConfig
 from .faults import ConfigError, SandboxClosed, SandboxError
@@ -157,15 +157,21 @@ class Sandbox(SandboxCalls, SandboxFiles):
             deps=opened.deps,
         )
 
-    def system_prompt(self, tools: str | Sequence[str] = DEFAULT_SETS) -> str:
+    def system_prompt(
+        self,
+        tools: str | Sequence[str] = DEFAULT_SETS,
+        *,
+        images: Literal["parts", "none"] = "parts",
+    ) -> str:
         """Tell a model the truth about this sandbox, as text for a system message.
 
         Args:
             tools: Names of the sets or single tools that it is offered.
+            images: As it was given to `as_tools`.
         """
         from .prompting import system_prompt
 
-        return system_prompt(self.describe().offering(tools))
+        return system_prompt(self.describe().offering(tools, images=images))
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open" if self._opened else "not open"

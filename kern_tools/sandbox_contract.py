@@ -19,6 +19,7 @@ from .contract_view import (
     named_processes,
     processes_with,
 )
+from .contract_walls import WallsContract
 
 __all__ = [
     "CLEAR_PARENT_DEATH",
@@ -34,5 +35,5 @@ __all__ = [
 ]
 
 
-class SandboxContract(CallContract, EndingContract, PlaceContract):
+class SandboxContract(CallContract, EndingContract, PlaceContract, WallsContract):
     """The promises of `Sandbox`; a subclass sets `options` and changes no clause."""

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from typing import TextIO
 
 from rich import box
 from rich.console import Console
@@ -61,15 +62,18 @@ def print_json(value: object) -> None:
 
 
 @contextmanager
-def progress() -> Generator[Tell]:
+def progress(stream: TextIO | None = None) -> Generator[Tell]:
     """Show on stderr what is going on, for as long as it lasts.
 
     On a terminal it is one line with the time taken, gone in the end; elsewhere each
     message is a line. Where nothing is told, nothing is shown.
+
+    Args:
+        stream: Where to, in place of what `sys.stderr` is by then.
     """
-    screen = Console(stderr=True, highlight=False)
+    screen = Console(stderr=True, file=stream, highlight=False)
     if not screen.is_terminal:
-        yield lambda line: print(line, file=sys.stderr, flush=True)
+        yield lambda line: print(line, file=stream or sys.stderr, flush=True)
         return
     display = Progress(
         SpinnerColumn(table_column=Column(no_wrap=True)),

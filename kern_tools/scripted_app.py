@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from llmock.scenarios import Fail, ScenarioQueue, StreamFault
 from llmock.streaming import sse_response
 from llmock.testing import LLMockServer
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -87,5 +88,6 @@ def _closing(send: Send) -> Send:
 async def _say(request: Request) -> Response:
     outcome: Outcome = request.state.outcome
     if outcome.events is None:
-        return JSONResponse(outcome.body)
+        # In ASCII, as models may write half of a surrogate pair, which has no UTF-8.
+        return Response(json.dumps(outcome.body), media_type="application/json")
     return sse_response(outcome.events)

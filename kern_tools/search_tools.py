@@ -24,11 +24,13 @@ from .names import public_name, shown_name
 from .quantities import count, seconds
 from .rendering import state_notes
 from .reply import Reply
+from .reply_text import bad_arguments, text_reply, with_notes
 from .result import ExecutionResult
 from .runspec import Run, arun_first, run_first
 from .sandbox import Sandbox
+from .saying import room_left, saying
 from .search import Answer, BadPattern, Search, Unanswered
-from .toolspec import Arguments, ToolSpec, bad_arguments, text_reply, with_notes
+from .toolspec import Arguments, ToolSpec
 
 PATTERN_MAX_CHARS = 2000
 
@@ -118,7 +120,8 @@ def _searched(
     call_id: str | None,
 ) -> Reply:
     if not result.success:
-        return Run.of(sandbox, _SEARCH, call_id).reply(result)
+        with saying(takes_limit=False):  # It has no `timeout_s` to raise.
+            return Run.of(sandbox, _SEARCH, call_id).reply(result)
     try:
         answer = search.answer(program, result.stdout)
     except BadPattern as bad:
@@ -128,7 +131,7 @@ def _searched(
         text = "error: io. The search gave no answer that can be read; use run_code."
         return text_reply(_SEARCH, text, call_id, error="io")
     error = None if answer.stopped is None else "too_slow"
-    text = _told(answer, search, sandbox.config.budget.text_chars)
+    text = _told(answer, search, room_left(sandbox.config.budget).text_chars)
     reply = text_reply(_SEARCH, text, call_id, error=error)
     return with_notes(reply, state_notes(result))
 
@@ -193,7 +196,7 @@ def _find(sandbox: Sandbox, arguments: FindFiles, call_id: str | None) -> Reply:
         if glob.matches(public_name(name))
     }
     found = listed(Scan(wanted, complete=scan.complete), _LISTED_MAX_FILES)
-    room = sandbox.config.budget.text_chars - _OWN_CHARS
+    room = room_left(sandbox.config.budget).text_chars - _OWN_CHARS
     return text_reply(_FIND, _found(found, arguments.glob, room), call_id)
 
 

@@ -29,6 +29,7 @@ from .faults import FaultType, SandboxError, startup_fault
 from .fresh import FreshBoxes
 from .installer_settings import InstallerSettings, installer_settings
 from .launch import Launch, Launcher
+from .listing import Files
 from .mounts import DEPS, Mount
 from .outcome import result_of_call
 from .ownership import discard_folder, owned_folder
@@ -217,7 +218,8 @@ def _run(launcher: Launcher, opening: Opening) -> ExecutionResult:
             seen = wait_for(call, lambda: dispatch.end(call, "cancel"))
     finally:
         dispatch.close().result()
-    return result_of_call(call, seen, config, files=[], limits_enforced=None)
+    none = Files([], total=0, complete=True)
+    return result_of_call(call, seen, config, files=none, limits_enforced=None)
 
 
 def _judge(

@@ -19,10 +19,12 @@ from .arguments import read_arguments
 from .code_tools import RUN_COMMAND, RunCommand
 from .events import OnOutput, OutputEvent
 from .reply import Reply, TextPart
+from .reply_text import bad_arguments, text_reply, with_notes
 from .result import ExecutionResult
 from .sandbox import Sandbox
+from .saying import saying
 from .shell_output import ShellReply, output_of
-from .toolspec import Arguments, ToolSpec, bad_arguments, text_reply, with_notes
+from .toolspec import Arguments, ToolSpec
 
 _SHELL = "shell"
 _LEAST_S = 0.001
@@ -47,7 +49,10 @@ def _run(
 ) -> Reply:
     script = _Script(sandbox, arguments, call_id, on_output)
     for step in script:
-        step.reply = RUN_COMMAND.run(sandbox, step.command, step.call_id, step.listener)
+        with saying(takes_limit=False):  # That of the call is named otherwise.
+            step.reply = RUN_COMMAND.run(
+                sandbox, step.command, step.call_id, step.listener
+            )
     return script.reply()
 
 
@@ -59,9 +64,10 @@ async def _arun(
 ) -> Reply:
     script = _Script(sandbox, arguments, call_id, on_output)
     for step in script:
-        step.reply = await RUN_COMMAND.arun(
-            sandbox, step.command, step.call_id, step.listener
-        )
+        with saying(takes_limit=False):
+            step.reply = await RUN_COMMAND.arun(
+                sandbox, step.command, step.call_id, step.listener
+            )
     return script.reply()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from .code_tools import RUN_CODE, RUN_COMMAND, RunCode, RunCommand
 from .edit_tool import EDIT_FILE, EditFile
@@ -16,13 +17,15 @@ from .file_tools import (
     WriteFile,
 )
 from .once import once
+from .options import flag, one_of
 from .properties import quoted
 from .reply import Reply
+from .reply_text import bad_arguments
 from .sandbox import Sandbox
 from .search_tools import FIND_FILES, SEARCH_FILES, FindFiles, SearchFiles
 from .source import Pool, Source
 from .toolsets import DEFAULT_SETS, TOOL_SETS, tool_names
-from .toolspec import Tool, ToolSpec, bad_arguments
+from .toolspec import Tool, ToolSpec
 
 __all__ = [
     "TOOLS",
@@ -78,6 +81,7 @@ def tools_of(
     *,
     bare_code: bool = False,
     idempotent: bool = False,
+    images: Literal["parts", "none"] = "parts",
 ) -> list[Tool]:
     """Bind tools to a sandbox, or to a pool of them.
 
@@ -87,16 +91,23 @@ def tools_of(
         bare_code: Text that is not JSON, sent to a tool that runs code, is the code.
         idempotent: A call that is made again under its id is given its first reply
             and does not run again, see `once`.
+        images: With `none` nothing that a model reads promises it an image.
 
     Returns:
         One tool for each name, in order, each once.
 
     Raises:
-        ConfigError: A name is neither a set nor a tool.
+        ConfigError: A name is neither a set nor a tool, or an option is what it cannot
+            be.
     """
     names = tool_names(tools)
+    flag("idempotent", idempotent)
+    shown = one_of("parts", "none")("images", images) == "parts"
     specs = [once(TOOLS[name]) if idempotent else TOOLS[name] for name in names]
-    return [Tool(spec, sandbox, bare_code=bare_code, among=names) for spec in specs]
+    return [
+        Tool(spec, sandbox, bare_code=bare_code, among=names, images=shown)
+        for spec in specs
+    ]
 
 
 def unknown_tool_reply(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .faults import ConfigError
 
@@ -35,7 +35,16 @@ def tool_names(tools: str | Sequence[str] = DEFAULT_SETS) -> tuple[str, ...]:
         ConfigError: A name is neither a set nor a tool.
     """
     named = [tools] if isinstance(tools, str) else tools
+    _check_names(named)
     return tuple(dict.fromkeys(each for name in named for each in _meant(name)))
+
+
+def _check_names(tools: object) -> None:
+    if not isinstance(tools, Iterable):
+        raise ConfigError(
+            f"tools={tools!r} is no list of names; give names of sets or of tools",
+            option="tools",
+        )
 
 
 def _meant(name: str) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """A run to look at: calls, verdicts, streams, charts and times, live and afterwards.
 
     transcript = Transcript()
-    tools.run_loop(client, "How warm was July?", on_event=transcript)
+    asked = "How warm was July?"
+    run_loop(client, tools, asked, model="gpt-5.5", on_event=transcript)
     transcript.to_html("run.html")
 
 In a notebook it draws itself while the run goes on, and is its own picture as the last

@@ -70,7 +70,7 @@ def chat_free_text_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _free_text(tool: Tool) -> dict[str, Any]:
-    description = f"{tool.description}\n{_FREE_TEXT}"
+    description = f"{tool.free_text_description}\n{_FREE_TEXT}"
     head = {"name": tool.name, "description": description}
     return {**head, "format": {"type": "text"}}
 

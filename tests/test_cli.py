@@ -126,14 +126,14 @@ def on_a_terminal(*words: str, program: str | Path = PROGRAM) -> str:
 def test_help_names_every_command() -> None:
     """Whoever types `--help` finds all there is."""
     shown = invoke("--help").stdout
-    commands = ("doctor", "image", "run", "tools", "prompt", "demo")
+    commands = ("doctor", "image", "run", "tools", "prompt", "demo", "conformance")
     assert all(re.search(rf"^  {name} ", shown, re.M) for name in commands)
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        *(["doctor"], ["run"], ["tools"], ["prompt"], ["demo"]),
+        *(["doctor"], ["run"], ["tools"], ["prompt"], ["demo"], ["conformance"]),
         *(["image", "build"], ["image", "show"], ["image", "remove"]),
     ],
     ids=" ".join,

@@ -307,7 +307,10 @@ def test_special_files_are_refused(folder: Path) -> None:
 @pytest.mark.parametrize("option", ["mounts", "workspace"])
 @pytest.mark.parametrize(
     "path",
-    ["", ".", "data", "~/data", "../data", "/a\0b", "/a\nb", "/a\rb", "/a,ro", "/a "],
+    [
+        *("", ".", "data", "~/data", "../data", "/a\0b", "/a\nb", "/a\rb", "/a,ro"),
+        *("/a ", "/a\udcff"),
+    ],
 )
 def test_a_path_that_kern_cannot_be_told_is_refused(path: str, option: str) -> None:
     """Relative paths, and what would split kern's argument, never reach it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -141,6 +142,15 @@ def test_the_installed_package_carries_the_data_of_the_demo(installed: Path) -> 
 def test_the_installed_command_runs(installed: Path) -> None:
     """`kern-tools` is on the path of the environment."""
     assert "doctor" in run(installed.parent / "kern-tools", "--help", python=installed)
+
+
+def test_the_installed_command_tries_what_is_promised(installed: Path) -> None:
+    """Clauses and manifest ship, and need no checkout around them."""
+    words = ("--adapter", "none", "--mode", "fresh", "-k", "claimed", "--json")
+    said = run(installed.parent / "kern-tools", "conformance", *words, python=installed)
+    (clause,) = json.loads(said)["clauses"]
+    assert clause["modes"]["fresh"][0]["state"] == "holds"
+    assert "SECURITY, What this layer holds" in clause["sources"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from math import inf
 from pathlib import Path
 
@@ -182,7 +183,7 @@ def test_a_folder_of_another_name_is_not_ours(marks: Path, tmp_path: Path) -> No
     """A mark names directories to look in, and only our names in them count."""
     marks.mkdir(parents=True)
     token = "0123456789abcdef"
-    (marks / token).write_text(f"{tmp_path}\n")
+    (marks / token).write_bytes(os.fsencode(tmp_path) + b"\0")
     ours = tmp_path / f"kern-tools-ws-{token}-abc"
     others = [tmp_path / "kern-tools-ws-fedcba9876543210-abc", tmp_path / token]
     for folder in (ours, *others):

@@ -45,8 +45,8 @@ LEVELS = {
     "boxes": "accounts backlog box call capture conduct deps dispatch driver"
     " driver_modes driver_search driver_values engine expiry frames fresh holdings"
     " imports installer_settings languages launch opened outcome processes prune"
-    " service session setup shortcut streaming streams supervisor turns underway verdict"
-    " waiting",
+    " service session setup shortcut streaming streams supervisor turns underway"
+    " verdict waiting",
     "reading": "edits excerpt facts hints nearest pages prompting rendering saying"
     " values",
     "sandboxes": "one_shot sandbox sandbox_calls sandbox_files",

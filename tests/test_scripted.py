@@ -117,6 +117,16 @@ def _written(whole: Response) -> list[str]:
     return texts + [text for _, _, text in called(whole)]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_half_a_surrogate_pair_is_said(stream: bool) -> None:
+    """As a model may write it; it has no UTF-8, and travels as an escape."""
+    said = "half \ud83d"
+    with ScriptedServer([said]) as server, client(server) as api:
+        answer: Any = api.responses.create(model="m", input="go", stream=stream)
+        whole: Any = [*answer][-1].response if stream else answer
+    assert whole.output_text == said
+
+
 @each_turn
 def test_a_streamed_completion_says_the_same(turn: Turn) -> None:
     """The chunks add up to the whole body."""

@@ -11,7 +11,7 @@ from kern_tools.adapters.langchain.images import images_to_user
 from kern_tools.adapters.langchain.stopping import stop_message
 from kern_tools.adapters.langchain.tools import WATCH, KernTool
 from kern_tools.extras import missing
-from kern_tools.policy import FaultPolicy
+from kern_tools.policy import FaultPolicy, check_policy
 
 try:
     from langchain.agents.middleware import (
@@ -59,7 +59,8 @@ class FaultMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def __init__(self, policy: FaultPolicy | None = None) -> None:
         super().__init__()
-        self.policy = FaultPolicy() if policy is None else policy
+        given = FaultPolicy() if policy is None else policy
+        self.policy = check_policy("policy", given)
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: _ToolHandler

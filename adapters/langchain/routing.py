@@ -8,8 +8,8 @@ from typing import Any, Literal
 from kern_tools.adapters.langchain.history import answers_of, messages_of, watch_of
 from kern_tools.adapters.langchain.tools import result_of
 from kern_tools.faults import ConfigError, FaultType
-from kern_tools.options import near
-from kern_tools.policy import FaultPolicy
+from kern_tools.options import near, optional, refusal
+from kern_tools.policy import FaultPolicy, check_policy
 from kern_tools.stop import StopReason
 
 __all__ = ["route_on_fault"]
@@ -66,7 +66,15 @@ def route_on_fault(
     return route
 
 
+def _check_mapping(routes: object) -> None:
+    if not isinstance(routes, Mapping):
+        remedy = "give a dict of fault types and nodes"
+        raise refusal("routes", routes, "is no mapping", remedy)
+
+
 def _check(routes: Mapping[str | None, str], policy: FaultPolicy | None) -> None:
+    _check_mapping(routes)
+    optional(check_policy)("policy", policy)
     if None not in routes:
         raise ConfigError(
             "routes has no node for None; add `None: ...`, where to go without a fault",

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, SkipValidation
 from kern_tools.events import OnOutput
 from kern_tools.extras import missing
 from kern_tools.jsontext import is_object
+from kern_tools.options import flag
 from kern_tools.reply import Reply, member, result_of_artifact
 from kern_tools.result import ExecutionResult
 from kern_tools.sandbox import Sandbox
@@ -64,10 +65,11 @@ def as_tools(
     Returns:
         One tool per name, each with native sync and async.
     """
+    flag("strict", strict)
     source = Source(sandbox, tenant=tenant, key=_KEY)
     return [
         KernTool(tool, strict=strict, images=images == "parts")
-        for tool in tools_of(source, tools, idempotent=idempotent)
+        for tool in tools_of(source, tools, idempotent=idempotent, images=images)
     ]
 
 

@@ -9,6 +9,7 @@ from kern_tools.adapters.llama_index.tools import KernFunctionTool, as_tools
 from kern_tools.extras import missing
 from kern_tools.policy import FaultPolicy
 from kern_tools.sandbox import Sandbox
+from kern_tools.saying import saying
 from kern_tools.source import Pool
 
 try:
@@ -52,7 +53,7 @@ def code_execute_fn(
             agent = CodeActAgent(
                 code_execute_fn=code_execute_fn(sandbox),
                 llm=llm,
-                system_prompt=sandbox.system_prompt("code"),
+                system_prompt=sandbox.system_prompt("code", images="none"),
             )
 
     That agent tells its model that variables outlive a call: use `mode="kernel"`, or
@@ -84,7 +85,8 @@ def code_execute_fn(
 
     async def execute(ctx: Context[Any], code: str) -> CodeResult:
         """Run Python code in the sandbox."""
-        output = await tool.acall(code=code, ctx=ctx)
+        with saying(takes_limit=False):  # It is given code alone.
+            output = await tool.acall(code=code, ctx=ctx)
         return CodeResult(output.raw_output, output.content)
 
     # LlamaIndex looks for these types as they are, not as text.

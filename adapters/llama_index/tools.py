@@ -21,6 +21,7 @@ from kern_tools.adapters.llama_index.signals import (
 )
 from kern_tools.adapters.llama_index.watches import Watches
 from kern_tools.extras import missing
+from kern_tools.options import flag
 from kern_tools.policy import FaultPolicy
 from kern_tools.reply import Reply
 from kern_tools.sandbox import Sandbox
@@ -87,6 +88,7 @@ def as_tools(
     Raises:
         ConfigError: This release of the framework does not tell which call it makes.
     """
+    flag("strict", strict)
     source = Source(sandbox, tenant=tenant, key=_KEY)
     watches = None if policy is None else Watches(policy)
     return [
@@ -97,7 +99,7 @@ def as_tools(
             watches=watches,
             call_id=step_call_id() if idempotent else None,
         )
-        for tool in tools_of(source, tools, idempotent=idempotent)
+        for tool in tools_of(source, tools, idempotent=idempotent, images=images)
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kern_tools.extras import missing
-from kern_tools.policy import FaultPolicy
+from kern_tools.policy import FaultPolicy, check_policy
 from kern_tools.stop import Stop
 from kern_tools.watch import FaultWatch
 
@@ -31,7 +31,7 @@ class Watches:
     """
 
     def __init__(self, policy: FaultPolicy) -> None:
-        self._policy = policy
+        self._policy = check_policy("policy", policy)
         self._watches: WeakKeyDictionary[Any, FaultWatch] = WeakKeyDictionary()
         self._lock = Lock()
 

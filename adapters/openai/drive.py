@@ -11,9 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from kern_tools.adapters.openai.step import Ask, Faulted, Step
+from kern_tools.adapters.openai.step import Ask, Faulted, Step, refuse_awaitable
 from kern_tools.adapters.openai.steps import Steps
-from kern_tools.faults import ConfigError
 from kern_tools.loop_calls import TimeIsUp
 from kern_tools.loop_result import LoopResult
 from kern_tools.reply import Reply, member
@@ -85,10 +84,7 @@ def _made(step: Step, steps: Steps, client: Any, on_fault: OnFault | None) -> An
     if isinstance(step, Faulted):
         assert on_fault is not None
         note = on_fault(step.reply)
-        if inspect.isawaitable(note):
-            if inspect.iscoroutine(note):
-                note.close()
-            raise _is_async("on_fault")
+        refuse_awaitable("on_fault", note)
         return note
     step.run(steps.tell, steps.deadline)
     return None
@@ -190,10 +186,3 @@ def _within(ask: Ask, client: Any) -> dict[str, Any]:
     if isinstance(limit_s, int | float) and limit_s <= left_s:
         return ask.request
     return {**ask.request, "timeout": left_s}
-
-
-def _is_async(name: str) -> ConfigError:
-    return ConfigError(
-        f"{name} is async, and run_loop is not; use arun_loop, or a plain function",
-        option=name,
-    )

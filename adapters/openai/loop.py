@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kern_tools.adapters.openai.drive import AsyncOnFault, OnFault, adrive, drive
-from kern_tools.adapters.openai.settings import Api, Other, Settings, refuse_async
+from kern_tools.adapters.openai.settings import (
+    Api,
+    Other,
+    Settings,
+    refuse_async,
+    refuse_client,
+)
 from kern_tools.adapters.openai.tools import OpenAITools
-from kern_tools.faults import ConfigError
 from kern_tools.loop_events import OnEvent
 from kern_tools.loop_result import LoopResult
 from kern_tools.policy import FaultPolicy
@@ -87,8 +91,6 @@ def run_loop(
         SandboxError: The sandbox is not open.
         openai.OpenAIError: What the client raises goes on as it is.
     """
-    _refuse_client(client, "AsyncOpenAI", "arun_loop")
-    refuse_async(others)
     settings = Settings(
         model=model,
         api=api,
@@ -104,10 +106,13 @@ def run_loop(
         time_limit_s=time_limit_s,
         policy=policy,
         on_event=on_event,
+        on_fault=on_fault,
         conversation=conversation,
         request=request,
     )
-    steps = settings.steps(tools, history, hears_faults=on_fault is not None)
+    refuse_client(client, api, "AsyncOpenAI", "arun_loop")
+    refuse_async(others)
+    steps = settings.steps(tools, history)
     return drive(steps, client, on_fault)
 
 
@@ -141,7 +146,6 @@ async def arun_loop(
     holds to the moment. Cancelling ends the boxes of all calls, and answers what was
     called, before `CancelledError` goes on.
     """
-    _refuse_client(client, "OpenAI", "run_loop")
     settings = Settings(
         model=model,
         api=api,
@@ -157,16 +161,10 @@ async def arun_loop(
         time_limit_s=time_limit_s,
         policy=policy,
         on_event=on_event,
+        on_fault=on_fault,
         conversation=conversation,
         request=request,
     )
-    steps = settings.steps(tools, history, hears_faults=on_fault is not None)
+    refuse_client(client, api, "OpenAI", "run_loop")
+    steps = settings.steps(tools, history)
     return await adrive(steps, client, on_fault)
-
-
-def _refuse_client(client: object, kind: str, remedy: str) -> None:
-    """Refuse the client of the other function, by its class's name or its bases'."""
-    if any(base.__name__ == kind for base in inspect.getmro(type(client))):
-        raise ConfigError(
-            f"client: {type(client).__name__} goes with {remedy}", option="client"
-        )

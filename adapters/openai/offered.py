@@ -10,9 +10,9 @@ from kern_tools.faults import ConfigError
 from kern_tools.loop_calls import LoopCall
 from kern_tools.other_tools import OtherCall, OtherTool
 from kern_tools.reply import Reply
+from kern_tools.reply_text import text_reply
 from kern_tools.shell_output import shell_contents
 from kern_tools.tools import TOOL_ALIASES, Tool, unknown_tool_reply
-from kern_tools.toolspec import text_reply
 from kern_tools.turn import Call
 from kern_tools.watch import FaultWatch
 from kern_tools.wire import WireAnswer, WireCall
@@ -116,7 +116,16 @@ def call_of(
     if is_code and not isinstance(written, Mapping):
         written = {field_of_code: written}
     is_cut = call.is_cut and (is_code or call.is_shell)
-    return Call(tool, written, call.call_id, is_cut, on_output, conversation, watch)
+    return Call(
+        tool,
+        written,
+        call.call_id,
+        is_cut=is_cut,
+        takes_limit=not is_code,
+        on_output=on_output,
+        conversation=conversation,
+        watch=watch,
+    )
 
 
 def wire_answer(call: WireCall, reply: Reply, *, images: bool) -> WireAnswer:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from kern_tools.adapters.openai.chat import Chat
 from kern_tools.adapters.openai.offered import Offered
@@ -14,9 +15,19 @@ from kern_tools.adapters.openai.steps import Steps
 from kern_tools.adapters.openai.surface import Surface
 from kern_tools.adapters.openai.tools import OpenAITools
 from kern_tools.loop_events import OnEvent
-from kern_tools.options import Check, number, one_of, optional, refusal, whole
+from kern_tools.options import (
+    Check,
+    each,
+    flag,
+    number,
+    one_of,
+    optional,
+    refusal,
+    text,
+    whole,
+)
 from kern_tools.other_tools import OtherTool, async_refused, other_tool
-from kern_tools.policy import FaultPolicy
+from kern_tools.policy import FaultPolicy, check_policy
 from kern_tools.wire_definitions import for_chat, for_responses
 
 Api = Literal["responses", "chat"]
@@ -24,8 +35,39 @@ Other = OtherTool | Mapping[str, Any] | Callable[..., Any]
 
 _MANY = 1_000_000_000
 _YEAR_S = 31_536_000
+
+
+def _function(option: str, value: object) -> object:
+    if not callable(value):
+        raise refusal(option, value, "is not callable", "give a function, or None")
+    return value
+
+
+def _plain_function(option: str, value: object) -> object:
+    _function(option, value)
+    if inspect.iscoroutinefunction(value):
+        raise refusal(option, value, "is async", "give a plain function")
+    return value
+
+
+def _other(option: str, value: object) -> object:
+    return other_tool(cast("Other", value))
+
+
+_TEXT = text(r"(?s).*", "give a str")
 _CHECKS: Mapping[str, Check] = {
+    "model": text(r"(?s).+", "give the name of a model"),
     "api": one_of("responses", "chat"),
+    "instructions": optional(_TEXT),
+    "stream": flag,
+    "free_text": flag,
+    "shell": flag,
+    "others": each(_other),
+    "chain": flag,
+    "previous_response_id": optional(_TEXT),
+    "policy": optional(check_policy),
+    "on_event": optional(_plain_function),
+    "on_fault": optional(_function),
     "max_turns": whole(1, _MANY, "turns"),
     "max_total_tokens": optional(whole(1, _MANY, "tokens")),
     "time_limit_s": optional(number(0.001, _YEAR_S, "seconds")),
@@ -56,6 +98,7 @@ class Settings:
     time_limit_s: float | None
     policy: FaultPolicy | None
     on_event: OnEvent | None
+    on_fault: Callable[..., Any] | None
     conversation: object
     request: Mapping[str, Any]
 
@@ -77,9 +120,7 @@ class Settings:
         """The server keeps the conversation."""
         return self.chain or self.previous_response_id is not None
 
-    def steps(
-        self, tools: OpenAITools, history: str | list[Any], *, hears_faults: bool
-    ) -> Steps:
+    def steps(self, tools: OpenAITools, history: str | list[Any]) -> Steps:
         """Make the loop."""
         _refuse_mistaken(tools, history)
         watch = None if self.policy is None else self.policy.start()
@@ -100,7 +141,7 @@ class Settings:
             tell=Teller(self.on_event),
             images=tools.images,
             streams=self.stream,
-            hears_faults=hears_faults,
+            hears_faults=self.on_fault is not None,
             last_id=self.previous_response_id,
         )
 
@@ -128,9 +169,35 @@ class Settings:
 def _refuse_mistaken(tools: object, history: object) -> None:
     if not isinstance(tools, OpenAITools):
         raise refusal("tools", tools, "is no OpenAITools", "give as_tools(sandbox)")
-    if not isinstance(history, str | list):
-        remedy = "give what the user says, or a list of messages or items"
+    if isinstance(history, str):
+        return
+    remedy = "give what the user says, or a list of messages or items"
+    if not isinstance(history, list):
         raise refusal("history", history, "is neither text nor a list", remedy)
+    for number_of, item in enumerate(cast("list[object]", history)):
+        if not isinstance(item, Mapping) and not hasattr(item, "to_dict"):
+            why = "is neither a dict nor an object of the SDK"
+            raise refusal(f"history[{number_of}]", item, why, remedy)
+
+
+def refuse_client(client: object, api: Api, kind: str, remedy: str) -> None:
+    """Refuse what is no client, and that of the other function, by its class's name.
+
+    Args:
+        client: What was given.
+        api: The way of the API that is wanted of it.
+        kind: The name of the other function's client.
+        remedy: The name of the other function.
+
+    Raises:
+        ConfigError: It cannot be used.
+    """
+    if any(base.__name__ == kind for base in inspect.getmro(type(client))):
+        why = f"goes with {remedy}"
+        raise refusal("client", client, why, f"call {remedy}")
+    if not hasattr(client, api):
+        why = f"has no `{api}`"
+        raise refusal("client", client, why, "give a client of the OpenAI SDK")
 
 
 def refuse_async(others: Sequence[Other]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from dataclasses import dataclass
 from typing import Any
 
 from kern_tools.adapters.openai.surface import Stream
+from kern_tools.faults import ConfigError
 from kern_tools.loop_calls import TimeIsUp, TurnRun
 from kern_tools.loop_events import LoopEvent, OnEvent, TextPiece
 from kern_tools.loop_result import StopLoop
@@ -22,6 +24,22 @@ class Limits:
     time_limit_s: float | None
 
 
+def refuse_awaitable(option: str, given: object) -> None:
+    """Refuse what a callback gave, where nothing awaits it.
+
+    Raises:
+        ConfigError: It is awaitable.
+    """
+    if not inspect.isawaitable(given):
+        return
+    if inspect.iscoroutine(given):
+        given.close()
+    raise ConfigError(
+        f"{option} is async, and nothing awaits it here; give a plain function",
+        option=option,
+    )
+
+
 class Teller:
     """Passes events on, until whoever listens fails."""
 
@@ -34,7 +52,7 @@ class Teller:
         if self._on_event is None:
             return
         try:
-            self._on_event(event)
+            refuse_awaitable("on_event", self._on_event(event))
         except StopLoop:
             raise
         except BaseException:

@@ -22,8 +22,9 @@ from kern_tools.faults import ConfigError
 from kern_tools.loop_calls import TimeIsUp, TurnRun
 from kern_tools.loop_events import LoopFinished, TurnStarted
 from kern_tools.loop_result import LoopReason, LoopResult, StopLoop
+from kern_tools.options import refusal
 from kern_tools.reply import Reply
-from kern_tools.toolspec import with_notes
+from kern_tools.reply_text import with_notes
 from kern_tools.wire import WireCall, items_for
 from kern_tools.wire_history import encodable, first_of_each_id, ids_in, numbered
 
@@ -31,6 +32,13 @@ _DOUBLED = (
     "a second call came under the id of this one and was not run; send it again,"
     " under an id of its own"
 )
+
+
+def _noted(note: object) -> list[str]:
+    if note is not None and not isinstance(note, str):
+        remedy = "return a note for the model, or None"
+        raise refusal("on_fault", note, "is no text", remedy)
+    return [note] if note else []
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,8 +191,8 @@ class Steps:
     def _tell_faults(self, replies: list[Reply]) -> Generator[Step, Any, list[Reply]]:
         for index, reply in enumerate(replies):
             if self.hears_faults and reply.fault_type is not None:
-                note: str | None = yield Faulted(reply)
-                replies[index] = with_notes(reply, [note] if note else [])
+                note = yield Faulted(reply)
+                replies[index] = with_notes(reply, _noted(note))
         return replies
 
     def _extend(

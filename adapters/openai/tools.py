@@ -13,6 +13,7 @@ from typing import Any, Literal
 from kern_tools.adapters.openai.offered import Offered, call_of, wire_answer
 from kern_tools.events import OnOutput
 from kern_tools.once import once
+from kern_tools.options import flag
 from kern_tools.reply import Reply
 from kern_tools.sandbox import Sandbox
 from kern_tools.shell_tool import SHELL
@@ -61,9 +62,10 @@ def as_tools(
     source = Source(
         sandbox, tenant=tenant, key="conversation=... of answer() or run_loop()"
     )
-    offered = tuple(tools_of(source, tools, idempotent=idempotent))
+    offered = tools_of(source, tools, idempotent=idempotent, images=images)
+    flag("strict", strict)
     shell = Tool(once(SHELL) if idempotent else SHELL, source)
-    return OpenAITools(offered, strict, images == "parts", shell)
+    return OpenAITools(tuple(offered), strict, images == "parts", shell)
 
 
 @dataclass(frozen=True, slots=True)

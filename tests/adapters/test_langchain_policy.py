@@ -22,17 +22,14 @@ from langgraph.prebuilt import ToolNode
 from pydantic import SecretStr
 
 from kern_tools import FaultPolicy, Sandbox, Stop, StopReason
-from kern_tools.adapters import langchain
 from kern_tools.adapters.langchain import (
     FaultMiddleware,
-    ImagesToUser,
     as_tools,
     result_of,
     route_on_fault,
     stop_of,
 )
 from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
-from tests.examples import run_examples
 from tests.lending import Lender, held_up
 from tests.standstill import Standstill
 
@@ -264,25 +261,3 @@ def test_without_the_agents_package_the_tools_still_load() -> None:
     )
     assert done.stderr == ""
     assert done.stdout.strip().endswith("pip install langchain")
-
-
-@pytest.mark.parametrize("thing", [FaultMiddleware, ImagesToUser, route_on_fault])
-async def test_the_examples_run(sandbox: Sandbox, thing: object) -> None:
-    """As they are printed."""
-    built: Any = StateGraph(MessagesState)
-    with ScriptedServer(["done"]) as server:
-        names: dict[str, Any] = {
-            **vars(langchain),
-            "FaultMiddleware": FaultMiddleware,
-            "FaultPolicy": FaultPolicy,
-            "ImagesToUser": ImagesToUser,
-            "create_agent": agents.create_agent,
-            "graph": built,
-            "model": model(server),
-            "sandbox": sandbox,
-        }
-        assert await run_examples(thing, names) == 1
-        if "agent" in names:
-            assert names["agent"].invoke(GO)["messages"][-1].text == "done"
-        else:
-            assert "route_on_fault" in built.branches["tools"]

@@ -27,7 +27,6 @@ from kern_tools.adapters.llama_index import (
     result_of,
     stop_of,
 )
-from tests.examples import run_examples
 
 from .cells import WAITS, Gate
 
@@ -156,11 +155,3 @@ async def test_cancelling_the_run_ends_the_box(patient: Sandbox, gate: Gate) -> 
     with pytest.raises(WorkflowCancelledByUser):
         await handler
     assert await asyncio.to_thread(gate.wait_end) == b""
-
-
-async def test_the_examples_run(sandbox: Sandbox) -> None:
-    """As they are printed."""
-    names: dict[str, Any] = {**globals(), "llm": Model("done").llm}
-    assert await run_examples(code_execute_fn, names) == 1
-    assert await run_examples(StopsOnFault, names) == 1
-    assert issubclass(names["Agent"], CodeActAgent)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from llama_index.core import workflow
 from llama_index.core.agent.workflow import (
     AgentWorkflow,
     FunctionAgent,
@@ -31,7 +30,6 @@ from llama_index.core.workflow import (
 )
 
 from kern_tools import FaultPolicy, Sandbox, Stop, StopReason
-from kern_tools.adapters import llama_index
 from kern_tools.adapters.llama_index import (
     KernFault,
     KernFunctionAgent,
@@ -42,7 +40,6 @@ from kern_tools.adapters.llama_index import (
     result_of,
     stop_of,
 )
-from tests.examples import run_examples
 from tests.lending import Lender, held_up
 from tests.standstill import Standstill
 
@@ -313,20 +310,3 @@ def test_a_sync_call_has_the_policy_too(sandbox: Sandbox) -> None:
 def test_what_was_not_ended_has_no_reason(other: object) -> None:
     """`stop_of` may be asked of anything."""
     assert stop_of(other) is None
-
-
-@old_attributes
-async def test_the_examples_run(
-    sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As they are printed."""
-    model = Model([asked(FAILS)] * 3)
-    (run_code,) = as_tools(sandbox, "run_code")
-    names: dict[str, Any] = {**vars(workflow), **vars(llama_index)}
-    names |= {"sandbox": sandbox, "llm": model.llm, "FaultPolicy": FaultPolicy}
-    names["run_code"] = run_code
-    for thing in (KernFault, KernFunctionAgent):
-        assert await run_examples(thing, names) == 1
-    assert capsys.readouterr().out.startswith("repeated Stopped: ")
-    analysis: Any = names["Analysis"](timeout=60)
-    assert "ok" in await analysis.run(code="print(7)")

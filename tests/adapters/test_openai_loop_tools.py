@@ -21,7 +21,7 @@ from kern_tools.adapters.openai import (
     StopLoop,
     as_tools,
 )
-from kern_tools.reply import ImagePart
+from kern_tools.reply import ImagePart, Reply, TextPart
 from kern_tools.scripted import ScriptedCall
 
 from .cells import CHARTS
@@ -193,6 +193,9 @@ ANSWERS: dict[str, tuple[Any, str]] = {
     "object": ({"a": [1, None]}, '{"a":[1,null]}'),
     "model": (Place(city="Rome", country="Italy"), '{"city":"Rome","country":"Italy"}'),
     "empty_list": ([], "[]"),
+    "empty_text": ("", ""),
+    "empty_reply": (Reply(name="x", parts=()), ""),
+    "reply": (Reply(name="x", parts=(TextPart("said"),)), "said"),
     "no_JSON": (object, "<class 'object'>"),
     "half_a_pair": ("half \ud83d", "half ?"),
 }
@@ -210,6 +213,42 @@ def test_a_tool_may_return_anything(tools: OpenAITools, api: str) -> None:
         result = loop("sync", server, tools, api=api, others=[given])
     texts = {name: text for name, (_, text) in ANSWERS.items()}
     assert answers_in(result.history) == texts
+
+
+class Unreadable(Exception):
+    """An error that cannot say what it is, and an answer that cannot be text."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def _deep(levels: int) -> Any:
+    inner: Any = []
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+RAISING: dict[str, Any] = {
+    "stops": lambda: next(iter(())),
+    "wordless": lambda: (_ for _ in ()).throw(Unreadable()),
+    "no_text": Unreadable,
+    "deep": lambda: _deep(100_000),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", RAISING)
+def test_an_odd_error_is_answered_as_any(
+    tools: OpenAITools, way: Way, name: str
+) -> None:
+    """Neither way waits for ever, or ends with what the tool did."""
+    described = {"type": "function", "name": name, "parameters": {"type": "object"}}
+    with serving(ScriptedCall(name, {}, "a"), "ok") as server:
+        others = [OtherTool(described, RAISING[name])]
+        result = loop(way, server, tools, others=others)
+    assert (result.text, result.replies[0].error) == ("ok", "tool_error")
+    assert answers_in(result.history)["a"].startswith("error: ")
 
 
 @pytest.mark.parametrize("api", APIS)

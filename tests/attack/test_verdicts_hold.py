@@ -18,7 +18,7 @@ from .depth import IS_WHOLE
 from .driver_attacks import ATTACKS, EVERY_DESCRIPTOR, SENDS_DESCRIPTORS
 
 MODES = ("fresh", "resident", "kernel")
-OF_A_SIGNAL = {
+OF_A_SIGNAL: dict[str, set[FaultType | None]] = {
     "fresh": {None},
     "resident": {None, FaultType.KILLED, FaultType.ESCAPE_BLOCKED},
     "kernel": {None, FaultType.KILLED, FaultType.ESCAPE_BLOCKED},

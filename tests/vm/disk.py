@@ -42,6 +42,8 @@ ROOMS = {
     "adapters": "kern_tools/adapters",
     "prompts": "kern_tools/prompts",
 }
+TESTING = ("pytest", "pluggy", "iniconfig")
+"""What the contracts need beside what the core depends on."""
 ENVIRONMENT = """\
 export PATH=/usr/local/bin:/usr/bin HOME=/root LANG=C.UTF-8 PYTHONPATH=/project/site
 export XDG_RUNTIME_DIR=/run/user/0 IMAGE="$(/usr/bin/busybox cat /root/image)"
@@ -125,11 +127,15 @@ def _fill(root: Path, folder: Path) -> None:
     shutil.copy(find_kern(), root / "usr/local/bin/kern")
     _add_id_maps(root)
     for found in _distributions():
-        for file in found.files or ():
-            if ".." not in file.parts:
-                target = root / SITE / file
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(str(file.locate()), target)
+        _copy_files(found, root / SITE)
+
+
+def _copy_files(found: metadata.Distribution, site: Path) -> None:
+    for file in found.files or ():
+        if ".." not in file.parts:
+            target = site / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(str(file.locate()), target)
 
 
 def _add_id_maps(root: Path) -> None:
@@ -191,6 +197,8 @@ def _copy_project(site: Path) -> None:
             ignore=shutil.ignore_patterns("__pycache__"),
             dirs_exist_ok=True,
         )
+    for name in TESTING:
+        _copy_files(metadata.distribution(name), site)
     compileall.compile_dir(
         site,
         quiet=1,

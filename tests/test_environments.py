@@ -1,0 +1,114 @@
+"""Surroundings that hosts have: no home, odd folders, no locale."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kern_tools.image import ensure_image
+from kern_tools.prune import prune
+
+WORKS = """\
+from kern_tools import Sandbox
+for mode in ("fresh", "kernel"):
+    with Sandbox(mode=mode) as sandbox:
+        sandbox.write_file("\\xe9.txt", "\\xfc")
+        result = sandbox.run_code("print(open('\\xe9.txt').read(), 'on')")
+        assert result.stdout == "\\xfc on\\n", result
+"""
+DIES = (
+    "import os\nfrom kern_tools import Sandbox\nsandbox = Sandbox(prewarm=0).open()\n"
+    "print(ascii(str(sandbox.workspace.root)), flush=True)\nos.kill(os.getpid(), 9)"
+)
+CACHE = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+NOWHERE = "/proc"
+"""A home in which nobody can write, root included."""
+ODD = ["a b", "a,b", "a:b", "a=b", "a\nb", "a'b\"c", "$HOME`x`", "-rf", "é", "a::b[c]"]
+
+
+def python(code: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    """Run code where variables have other values, or None: are not set."""
+    ensure_image()
+    env = {**os.environ, **changes}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={name: value for name, value in env.items() if value is not None},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"XDG_RUNTIME_DIR": None},
+        {"XDG_RUNTIME_DIR": "/nonexistent"},
+        {"HOME": NOWHERE, "XDG_CACHE_HOME": CACHE},
+        {"HOME": None, "XDG_CACHE_HOME": CACHE},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": "nothing.installed", "LANG": None},
+        {"TZ": "Nowhere/Else", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+    ],
+    ids=lambda changes: ", ".join(f"{name}={value}" for name, value in changes.items()),
+)
+def test_sandboxes_work_where(changes: dict[str, str | None]) -> None:
+    """None of these is needed, and text is UTF-8 whatever the locale is."""
+    done = python(WORKS, **changes)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_temporary_files_may_lie_in_a_folder_of_any_name(
+    tmp_path: Path, name: str
+) -> None:
+    """A workspace there works, and nothing is left."""
+    (tmp_path / name).mkdir()
+    done = python(WORKS, TMPDIR=str(tmp_path / name))
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / name).iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a b", "a\nb"])
+def test_what_a_killed_process_left_in_an_odd_folder_is_found(
+    tmp_path: Path, name: str
+) -> None:
+    """The next process, or prune, removes it there too."""
+    (tmp_path / name).mkdir()
+    done = python(DIES, TMPDIR=str(tmp_path / name))
+    assert done.returncode == -9
+    assert repr(str(tmp_path / name))[1:-1] in done.stdout
+    assert list((tmp_path / name).iterdir()) != []
+    prune()
+    assert list((tmp_path / name).iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "remedy"),
+    [
+        ({"HOME": None, "XDG_CACHE_HOME": None}, "set HOME or XDG_CACHE_HOME"),
+        ({"HOME": NOWHERE, "XDG_CACHE_HOME": None}, "set XDG_CACHE_HOME to one that"),
+    ],
+    ids=["no home", "a home that cannot be written"],
+)
+def test_a_home_that_is_needed_is_asked_for(
+    changes: dict[str, str | None], remedy: str
+) -> None:
+    """Images have to lie somewhere; the error says what to set."""
+    done = python(WORKS, **changes)
+    assert "HostError" in done.stderr
+    assert remedy in done.stderr
+
+
+def test_a_folder_that_kern_cannot_be_told_is_named(tmp_path: Path) -> None:
+    """Kern reads UTF-8 alone; the error says what to set."""
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    Path(os.fsdecode(folder)).mkdir()
+    done = python(WORKS, TMPDIR=os.fsdecode(folder))
+    assert "HostError" in done.stderr
+    assert "set TMPDIR to another" in done.stderr
