@@ -102,6 +102,11 @@ class Backlog:
         if was_empty and kept:
             self._wake()
 
+    def lose(self, stream: StreamName, count: int) -> None:
+        """Count bytes as lost that never got here, before what is put next."""
+        with self._lock:
+            self._streams[stream].gap_bytes += count
+
     def _room(self, state: _Stream, wanted_bytes: int) -> int:
         if self._is_full and self._waiting_bytes > _WAITING_BYTES // 2:
             return 0

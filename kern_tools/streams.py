@@ -101,6 +101,11 @@ class Listeners:
 
         return hear
 
+    def lose(self, stream: StreamName, count: int) -> None:
+        """Tell all of bytes that were lost on their way here."""
+        for backlog in self._backlogs[stream]:
+            backlog.lose(stream, count)
+
     def start(self) -> None:
         """Begin to call the callbacks."""
         for feed in self._feeds:

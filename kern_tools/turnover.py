@@ -114,11 +114,11 @@ class Turnover(Observable):
         Raises:
             SandboxError: It could not be kept.
         """
-        since_s = self._seats.first_unused_s()
-        unused = [] if since_s is None else self._seats.leave_unused(since_s)
-        for seat in unused:
-            self._evict(seat, entering)
-        return bool(unused)
+        unused = self._seats.leave_unused()
+        if unused is None:
+            return False
+        self._evict(unused, entering)
+        return True
 
     def close(self) -> None:
         """Close every sandbox, also where one could not be kept.
@@ -224,10 +224,12 @@ class Turnover(Observable):
 
     def _watch_unused(self, timeout_s: float) -> None:
         while not self._closing.wait(self._pause_s(timeout_s)):
-            for seat in self._seats.leave_unused(time.monotonic() - timeout_s):
+            since_s = time.monotonic() - timeout_s
+            # One at a time: who comes back meanwhile finds the others as they were.
+            while (seat := self._seats.leave_unused(since_s)) is not None:
                 try:
                     self._evict(seat, None)
-                except Exception:
+                except BaseException:  # a SystemExit of `on_evict` ends no watch
                     _log.exception("a sandbox that went unused stays open")
 
     def _pause_s(self, timeout_s: float) -> float:

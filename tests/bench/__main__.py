@@ -19,6 +19,7 @@ from functools import partial
 from .analysis import CELLS, imports_ahead, trace, tracking
 from .async_frameworks import async_adapters
 from .burst import burst
+from .cluster import clustered
 from .cold import cold_call
 from .conversations import conversations
 from .ending import cancel, close
@@ -41,6 +42,7 @@ WORKLOADS: dict[str, Callable[[], AbstractContextManager[Workload]]] = {
     "burst": burst,
     "conversations": conversations,
     **{f"conversations-{n}": partial(conversations, n) for n in (1, 8, 256)},
+    "cluster": clustered,
     "cancel": cancel,
     "close": close,
     "adapters": adapters,
