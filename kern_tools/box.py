@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -82,7 +83,7 @@ class Box:
         self._on_change = on_change
         self._on_unheard = on_unheard
         self._service: Service | None = None
-        self._guest: Call | None = None
+        self._guest: weakref.ref[Call] | None = None  # its results may be large
         merged = launch.driver is None and not launch.stderr_on_stdin
         self._kern = Supervisor(MERGED_BYTES if merged else NOTES_BYTES)
         self._split: int | None = None
@@ -108,7 +109,7 @@ class Box:
     @property
     def guest(self) -> Call | None:
         """The call to whose caller the box is lent."""
-        call = self._guest
+        call = None if self._guest is None else self._guest()
         lent = call is not None and call.service is None and not call.done.done()
         return call if lent else None
 
@@ -208,8 +209,8 @@ class Box:
         """
         if not self.ready or not self.idle:
             return False
-        self._guest = call
-        if self._service is None and not self.ended:
+        self._guest = weakref.ref(call)
+        if self._service is None and not self.ended and not call.unwanted:
             return True
         self._guest = None
         return False
@@ -227,7 +228,8 @@ class Box:
         self._guest = None
         self._hear_calls()
         self._service.listen()
-        self._advance()
+        # Where the box is gone by now: once it is known who ended the call.
+        self.engine.post(partial(self._safely, self._advance))
 
     def refuse(self) -> None:
         """Be lent no longer, and end: what was asked was not heard."""
@@ -327,13 +329,13 @@ class Box:
                 self._hold(pid)
         if self.inside >= 0:
             send_signal(self.inside, signal.SIGKILL)
-            self.after(KERN_END_S, self._kern.kill)
+            self._timers.append(self.after(KERN_END_S, self._kern.kill))
         else:
             self._kern.kill()
 
     def signal_group(self, number: int) -> None:
         """Signal the group that the driver leads, where it made one."""
-        if not self.ended:
+        if self.inside >= 0 and not self.ended:  # 0 would be the host's own group
             with suppress(ProcessLookupError):
                 os.killpg(self._inside_pid, number)
 
@@ -471,11 +473,9 @@ class Box:
         self.engine.watch(descriptor, partial(self._safely, on_ready))
 
     def after(self, delay_s: float, call: Callable[[], None]) -> Timer:
-        """Run `call` later, unless the box is gone by then."""
+        """Run `call` later; trouble in it ends this box alone."""
         due = time.monotonic() + delay_s
-        timer = self.engine.at(due, partial(self._safely, call))
-        self._timers.append(timer)
-        return timer
+        return self.engine.at(due, partial(self._safely, call))
 
     def _safely(self, step: Callable[[], None]) -> None:
         try:

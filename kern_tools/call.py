@@ -57,6 +57,7 @@ class Call:
             that has no shell to keep the two apart.
         state_new: Earlier calls of the sandbox had another box, which is gone.
         service: What a box does for it, once it has one.
+        unwanted: Somebody has asked for its end.
         cold: A box was started for it; the others are there already.
         ready_s: When that box was ready, by `time.monotonic()`.
     """
@@ -84,6 +85,7 @@ class Call:
         self.exit_code: int | None = None
         self.state_new = False
         self.service: Service | None = None
+        self.unwanted = False
         self.exec_failure: tuple[int, bool, str] | None = None
         self.submitted_s = time.monotonic()
         self.started_s: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from .backlog import Backlog
@@ -17,6 +17,7 @@ from .option_table import CHECKS
 from .outcome import result_of_call
 from .result import ExecutionResult
 from .streams import Listeners, OnText
+from .turns import Cancelled
 from .verdict import Evidence
 from .waiting import settle
 from .workspace_cap import CapWatch
@@ -164,13 +165,18 @@ class Conduct:
         Args:
             here: The caller waits for it, so that its thread may serve the call.
         """
+        if self._is_over:  # another thread or task has given it up
+            raise Cancelled
         self._submitted = True
         # What the call refers to must not refer to us, who refer to it and the sandbox.
         opened, call, ticket = self._opened, self.call, self._ticket
         listeners = self._listeners
         if self._bound_bytes is not None:
             full = lambda: opened.dispatch.end(call, "workspace_full")  # noqa: E731
-            self._watch = CapWatch(opened.workspace, self._bound_bytes, full)
+            began_full = self._bound_bytes != opened.config.workspace_max_bytes
+            self._watch = CapWatch(
+                opened.workspace, self._bound_bytes, full, began_full=began_full
+            )
         if opened.config.mode != "fresh":
             opened.unlisted = self
             # Not the caller: it may be a coroutine that nobody resumes.
@@ -196,6 +202,8 @@ class Conduct:
         self._listeners.hear_out()
         if seen.ended_by == "close":
             raise SandboxClosed("the sandbox was closed during the call")
+        if seen.ended_by is None and self._watch is not None and self._watch.is_over():
+            seen = replace(seen, ended_by="workspace_full")  # quicker than the watch
         opened = self._opened
         lost, opened.lost = opened.lost, None
         if seen.limits_enforced is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from concurrent.futures import Future
@@ -10,16 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from .faults import SandboxClosed
 from .shortcut import HERE_S, serve_here
+from .turns import Cancelled
 
 if TYPE_CHECKING:
     from .box import Box
     from .call import Call
     from .engine import Engine
     from .verdict import EndedBy
-
-
-class Cancelled(Exception):
-    """The call left the queue before it began."""
 
 
 class Carrier(Protocol):
@@ -67,6 +65,7 @@ class Dispatch:
         self._running: set[Call] = set()
         self._interrupted: Call | None = None
         self._closed = False
+        self._caller = 0  # the thread that is or was lent a box
         self._emptied: Future[None] | None = None
 
     def submit(self, call: Call) -> None:
@@ -78,6 +77,7 @@ class Dispatch:
 
         For a caller who waits for the call anyway, and when no other call can begin.
         """
+        self._caller = threading.get_ident()
         box = None if self._closed else self._carrier.lend(call)
         if box is None:
             self.submit(call)
@@ -95,7 +95,8 @@ class Dispatch:
 
     def end(self, call: Call, why: EndedBy) -> None:
         """Take a queued call out of the queue, or kill the box of a running one."""
-        self._engine.post(lambda: self._end(call, why))
+        asker = threading.get_ident()
+        self._engine.post(lambda: self._end(call, why, asker))
 
     def interrupt(self) -> None:
         """Have the code of every running call see a KeyboardInterrupt."""
@@ -125,10 +126,12 @@ class Dispatch:
         self._engine.post(close)
         return emptied
 
-    def _end(self, call: Call, why: EndedBy) -> None:
+    def _end(self, call: Call, why: EndedBy, asker: int = 0) -> None:
+        call.unwanted = True
         if self._carrier.guest is call:
-            if why != "cancel":  # its caller has the box, and leaves it soon
-                self._engine.at(time.monotonic() + HERE_S, lambda: self._end(call, why))
+            if asker != self._caller:  # who has the box, and leaves it soon
+                again = partial(self._end, call, why, asker)
+                self._engine.at(time.monotonic() + HERE_S, again)
                 return
             self._take_back(call)
         if call.service is not None:
@@ -141,6 +144,7 @@ class Dispatch:
     def _queue(self, call: Call) -> None:
         if self._closed:
             call.fail(SandboxClosed("the sandbox was closed before the call"))
+        if call.done.done():  # also where another thread has ended it
             return
         self._waiting.append(call)
         self._start_next()

@@ -27,6 +27,7 @@ from __future__ import annotations
 # pyright: reportPrivateUsage=false
 
 import _socket
+import _thread
 import marshal
 import posix
 import sys
@@ -59,21 +60,27 @@ def connect() -> _socket.socket:
 
 
 def send(kind: bytes, payload: bytes = b"") -> None:
-    # Of a fork, or of a thread between two calls, the host hears nothing.
-    if SERVING[0] and posix.getpid() == OWNER[0]:
+    """Tell the host, unless this is a fork, or a thread between two calls."""
+    if posix.getpid() != OWNER[0]:
+        return
+    if _thread.get_ident() != MAIN:  # which alone is interrupted
         tell(kind, payload)
+        return
+    busy, BUSY[0] = BUSY[0], False  # an interrupt would leave half a frame
+    tell(kind, payload)
+    BUSY[0] = busy
 
 
 def tell(kind: bytes, payload: bytes) -> None:
-    busy, BUSY[0] = BUSY[0], False  # an interrupt would leave half a frame
     frame = kind + len(payload).to_bytes(4, "little") + payload
-    if HOLDING[0]:  # each sending wakes the host
+    with SENDING[0]:  # a frame within another would break both
+        if not SERVING[0]:
+            return
         HELD.append(frame)
-    else:
-        held = b"".join(HELD)
-        HELD.clear()
-        OUT[0].sendall(held + frame)
-    BUSY[0] = busy
+        if not HOLDING[0]:  # each sending wakes the host
+            held = b"".join(HELD)
+            HELD.clear()
+            OUT[0].sendall(held)
 
 
 def take_call() -> list[int]:
@@ -245,7 +252,8 @@ def name_cell(source: str) -> str:
 
 def parse(source: str, name: str) -> tuple[Any, Any]:
     """Split a cell into its statements and the value it ends in; each may be None."""
-    if not source[:1].isspace() and "\n" not in source and ";" not in source:
+    # What has a backslash might be warned of twice.
+    if not source[:1].isspace() and not any(mark in source for mark in "\n;\\"):
         try:  # the tree of a cell costs more than its code
             return None, compiled(source, name, "eval")
         except SyntaxError:  # statements, or what their parser has better words for
@@ -547,6 +555,8 @@ BUSY = [False]  # the code runs, and may be interrupted
 HELD: list[bytes] = []
 HOLDING = [False]  # frames wait for the next one
 SERVING = [True]  # there is a call
+MAIN = _thread.get_ident()
+SENDING: list[Any] = [_thread.RLock()]  # again by the handler of a signal
 reset_signals()
 posix.setpgid(0, 0)  # `kill(0, ...)` would reach kern, across every namespace
 OWNER = [posix.getpid()]

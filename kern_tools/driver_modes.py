@@ -13,6 +13,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
+    import _thread
     import posix
     import signal as _signal
     import sys
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from .driver import (
         BUSY,
         CONTROL,
+        HELD,
         OUT,
         OWNER,
+        SENDING,
         SERVING,
         SETTING,
         become,
@@ -165,8 +168,9 @@ def serve_cells() -> None:
         SERVING[0] = True
         code = run_kept_cell(scope) if is_cell() else run_child()
         end_fork(code)
-        SERVING[0] = False
-        tell(b"x", b"%d" % code)
+        with SENDING[0]:  # nothing of this call's threads comes after it
+            tell(b"x", b"%d" % code)
+            SERVING[0] = False
         silence()
         heed_interrupts()
         preload()
@@ -210,10 +214,22 @@ def run_child() -> int:
         keep(tells)
     posix.close(tells)
     KEEPERS.append(keeper)
-    said = posix.read(told, 16)
-    posix.close(told)
+    said = read_all(told)
     KEEPERS[:] = [pid for pid in KEEPERS if not is_reaped(pid)]
+    if said[:1] == b"e":  # ours to send: our threads may be sending too
+        size = 5 + int.from_bytes(said[1:5], "little")
+        send(b"e", said[5:size])
+        said = said[size:]
     return int(said or b"-%d" % _signal.SIGKILL)
+
+
+def read_all(pipe: int) -> bytes:
+    """Read a pipe to its end, and close it."""
+    said = b""
+    while part := posix.read(pipe, 1 << 12):
+        said += part
+    posix.close(pipe)
+    return said
 
 
 def keep(tells: int) -> None:
@@ -221,12 +237,16 @@ def keep(tells: int) -> None:
 
     Source: PR_SET_CHILD_SUBREAPER, https://man7.org/linux/man-pages/man2/prctl.2.html
     """
+    for signum in (_signal.SIGINT, _signal.SIGURG):  # the command's group is ours
+        _signal.signal(signum, _signal.SIG_IGN)
+    SENDING[0] = _thread.RLock()  # a thread of the code's may have had the other
+    HELD.clear()
+    OUT[0] = Pipe(tells)
     LIBC[0].prctl(36, 1, 0, 0, 0)
     pid = posix.fork()
     OWNER[0] = posix.getpid()
     if pid == 0:
         become()
-    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     for target in (1, 2):
         posix.dup2(0, target)
     posix.closerange(3, tells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -160,23 +161,21 @@ class Seats:
         if seat.left is not None:
             seat.left.set_result(None)
 
-    def leave_unused(self, since_s: float) -> list[Seat]:
-        """Begin to leave every seat that nobody has used since then."""
+    def leave_unused(self, since_s: float = math.inf) -> Seat | None:
+        """Begin to leave the longest unused seat, if nobody has used it since then."""
         with self._lock:
-            unused = [
-                seat
-                for seat in self._seats.values()
-                if (at_s := seat.unused_since_s) is not None and at_s <= since_s
-            ]
-            for seat in unused:
-                seat.left = Future()
-        return unused
+            seat = _least_used([*self._seats.values()])
+            at_s = None if seat is None else seat.unused_since_s
+            if seat is None or at_s is None or at_s > since_s:
+                return None
+            seat.left = Future()
+            return seat
 
     def first_unused_s(self) -> float | None:
         """Tell since when the longest unused seat is that; None for no such seat."""
         with self._lock:
-            times_s = (seat.unused_since_s for seat in self._seats.values())
-            return min((at_s for at_s in times_s if at_s is not None), default=None)
+            seat = _least_used([*self._seats.values()])
+            return None if seat is None else seat.unused_since_s
 
     def all(self) -> list[Seat]:
         """List the seats."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from .backlog import Backlog
 from .conduct import Conduct, Request, new_call_id
 from .events import CallEvent, OnOutput, ResultEvent
+from .turns import Cancelled
 from .waiting import asettle, settle
 
 if TYPE_CHECKING:
@@ -84,6 +85,9 @@ class CallStream:
             raise StopIteration
         try:
             return self._next()
+        except Cancelled:  # another thread has closed it
+            self._let_go()
+            raise StopIteration from None
         except BaseException as error:
             self._tell(error)
             self.close()
@@ -125,6 +129,9 @@ class CallStream:
             raise StopAsyncIteration
         try:
             return await self._anext()
+        except Cancelled:  # another task has closed it
+            self._let_go()
+            raise StopAsyncIteration from None
         except GeneratorExit:  # nothing can be awaited; its own end lets go of the call
             raise
         except BaseException as error:
@@ -186,11 +193,14 @@ class CallStream:
 
     def _last(self, result: ExecutionResult) -> ResultEvent:
         self._is_over = True
-        if self._conduct is not None:
-            self._conduct.let_go()
+        self._let_go()
         if self._observation is not None:
             self._observation.end(result)
         return ResultEvent(self.call_id, result)
+
+    def _let_go(self) -> None:
+        if self._conduct is not None:
+            self._conduct.let_go()
 
     def _tell(self, error: BaseException) -> None:
         if self._observation is not None:

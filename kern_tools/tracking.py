@@ -195,8 +195,10 @@ class Tracking:
                 self._walk_all(root)
                 return
             self._sort(watch, mask, name, names, folders)
+        linked: dict[int, Mark] = {}
         for prefix, changed in names.items():
-            self._look_at(root, prefix, changed)
+            linked |= self._look_at(root, prefix, changed)
+        self._set_links(linked)
         seen = all([self._look_below(root, prefix) for prefix in sorted(folders)])
         if not seen or len(self._marks) + len(self._folders) > self._limit:
             self._walk_all(root)
@@ -220,15 +222,32 @@ class Tracking:
         elif mask & (CREATE | MOVED_TO):
             folders.add(f"{prefix}{name}/")
 
-    def _look_at(self, root: int, prefix: str, names: set[str]) -> None:
-        """Take the marks of some entries of one directory anew."""
+    def _look_at(self, root: int, prefix: str, names: set[str]) -> dict[int, Mark]:
+        """Take the marks of some entries of one directory anew.
+
+        Returns:
+            Those of files that have more than one name, by inode.
+        """
+        linked: dict[int, Mark] = {}
         try:
             with directory_at(root, _parts(prefix), _REQUEST) as parent:
                 for name in names:
-                    self._set(prefix + name, _mark_at(parent, name))
+                    found = _status_at(parent, name)
+                    mark = None if found is None else mark_of(found)
+                    self._set(prefix + name, mark)
+                    if found is not None and mark is not None and found.st_nlink > 1:
+                        linked[found.st_ino] = mark
         except (OSError, WorkspaceError):  # the directory is gone, or no longer one
             for name in names:
                 self._set(prefix + name, None)
+        return linked
+
+    def _set_links(self, linked: dict[int, Mark]) -> None:
+        """Do for the other names of a file as for the one that the kernel told."""
+        if linked:
+            for path, (_, _, inode, _) in list(self._marks.items()):
+                if inode in linked:
+                    self._set(path, linked[inode])
 
     def _look_below(self, root: int, prefix: str) -> bool:
         """Walk a new directory; tell whether everything there was seen."""
@@ -249,9 +268,10 @@ def _parts(prefix: str) -> tuple[bytes, ...]:
     return tuple(os.fsencode(part) for part in prefix.split("/")[:-1])
 
 
-def _mark_at(parent: int, name: str) -> Mark | None:
+def _status_at(parent: int, name: str) -> os.stat_result | None:
+    """Give a regular file's status; None for anything else."""
     try:
         found = entry_mode(parent, name)
     except (FileNotFoundError, PermissionError):
         return None
-    return mark_of(found) if stat.S_ISREG(found.st_mode) else None
+    return found if stat.S_ISREG(found.st_mode) else None

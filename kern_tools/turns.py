@@ -18,6 +18,10 @@ _LOOK_AGAIN_S = 1.0
 """How late a waiter sees that it is first where the one before could not wake it."""
 
 
+class Cancelled(Exception):
+    """The call was given up, perhaps by another thread, before it began."""
+
+
 class Turns:
     """A first-in-first-out lock for threads and event loops alike."""
 
@@ -52,11 +56,13 @@ class Ticket:
 
         Raises:
             SandboxClosed: The sandbox was closed before the turn came.
+            Cancelled: Another thread has passed it on.
         """
         spot = self._spot = _ThreadSpot()
         self._line.spots.append(spot)
         while not self._line.has_come_to(spot):
             spot.wait()
+            self._check(spot)
 
     async def atake(self) -> None:
         """Do as `take`, without blocking the event loop.
@@ -71,6 +77,11 @@ class Ticket:
             if self._line.has_come_to(spot):
                 return
             await spot.wait()
+            self._check(spot)
+
+    def _check(self, spot: _Spot) -> None:
+        if self._spot is not spot:
+            raise Cancelled
 
     def keep(self) -> bool:
         """Hold the turn until it is passed on, even if the event loop stops.
@@ -86,6 +97,7 @@ class Ticket:
         if spot is not None:
             self._line.leave(spot)
             self._spot = None
+            spot.wake()
 
     def __del__(self) -> None:
         self.pass_on()

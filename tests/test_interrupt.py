@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -45,6 +47,28 @@ def test_an_interrupt_reaches_every_call_that_runs(mode: str) -> None:
             began.wait()
             sandbox.interrupt()
         assert [call.result().exit_code for call in calls] == [130, 130]
+
+
+@MODES
+def test_an_interrupt_of_a_box_that_is_built_reaches_no_process_of_the_host(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no group to signal yet, and 0 would mean our own."""
+    groups, killpg = list[int](), os.killpg
+
+    def kill(group: int, number: int) -> None:
+        groups.append(group)
+        if group != 0:
+            killpg(group, number)
+
+    monkeypatch.setattr(os, "killpg", kill)
+    with Sandbox(mode=mode, prewarm=0) as sandbox, ThreadPoolExecutor(1) as pool:
+        call = pool.submit(sandbox.run_code, "1")
+        while not call.done():
+            sandbox.interrupt()
+            time.sleep(0.001)
+        assert call.result().exit_code in (0, 130)
+    assert 0 not in groups
 
 
 @pytest.mark.parametrize("mode", ["resident", "kernel"])

@@ -270,6 +270,44 @@ def test_unused_sandboxes_are_closed() -> None:
         assert not gone["a"].is_set()
 
 
+def test_who_comes_back_while_another_is_closed_finds_the_own_sandbox() -> None:
+    """However long an `on_evict` takes, the unused others are as they were."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    def evicted(sandbox: Sandbox, key: str, tenant: str | None) -> None:
+        if key == "a":
+            reached.set()
+            go_on.wait(60)
+
+    with (
+        ThreadPoolExecutor(1) as threads,
+        pool_of(idle_timeout_s=0.05, on_evict=evicted) as pool,
+    ):
+        pool.get("a")
+        kept = pool.get("b")
+        assert reached.wait(60)
+        try:
+            assert threads.submit(pool.get, "b").result(30) is kept
+        finally:
+            go_on.set()
+
+
+def test_an_on_evict_that_exits_ends_no_watch() -> None:
+    """It keeps its sandbox, and the others are still closed."""
+    gone = threading.Event()
+
+    def evicted(sandbox: Sandbox, key: str, tenant: str | None) -> None:
+        if key == "a":
+            raise SystemExit
+        gone.set()
+
+    with pool_of(idle_timeout_s=0.05, on_evict=evicted) as pool:
+        kept = pool.get("a")
+        pool.get("b")
+        assert gone.wait(60)
+        assert kept.is_open
+
+
 # coming back
 
 

@@ -1,7 +1,10 @@
 """A call that its caller's own thread serves for its first moments, and what then."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -10,9 +13,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from kern_tools import ExecutionResult, Sandbox, SandboxClosed
+from kern_tools import ExecutionResult, Sandbox, SandboxClosed, dispatch
+from kern_tools.box import Box
+from kern_tools.call import Call
 from kern_tools.engine import engine
-from kern_tools.shortcut import HERE_S
+from kern_tools.session import SessionBox
+from kern_tools.shortcut import HERE_S, serve_here
 
 NET_S = 60  # what hangs ends the test; nothing is measured
 SLOW = f"import time\nprint('begun', flush=True)\ntime.sleep({50 * HERE_S})\n'slept'"
@@ -57,12 +63,18 @@ def shown(result: ExecutionResult) -> list[str | None]:
     return [value.text for value in result.results]
 
 
+def carrier_of(sandbox: Sandbox) -> SessionBox:
+    """Give what holds the box."""
+    opened = sandbox._opened
+    assert opened is not None
+    carrier = opened.dispatch._carrier
+    assert isinstance(carrier, SessionBox)
+    return carrier
+
+
 def is_lent(sandbox: Sandbox) -> bool:
     """Whether a caller has the box at this moment."""
-    opened = sandbox._opened  # pyright: ignore[reportPrivateUsage]
-    assert opened is not None
-    carrier = opened.dispatch._carrier  # pyright: ignore[reportPrivateUsage]
-    return carrier.guest is not None
+    return carrier_of(sandbox).guest is not None
 
 
 def test_a_short_call_is_over_while_the_engine_stands_still(kernel: Sandbox) -> None:
@@ -102,6 +114,82 @@ def test_closing_ends_a_call_whose_caller_has_the_box() -> None:
             closing = threads.submit(sandbox.close)
         closing.result(NET_S)
         assert isinstance(call.exception(NET_S), SandboxClosed)
+
+
+def test_closing_is_told_where_the_box_is_gone_before_its_caller_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is no fault of the call's, however slow its caller's thread is."""
+    go_on = threading.Event()
+
+    def serve_slowly(box: Box, call: Call) -> None:
+        serve_here(box, call)
+        go_on.wait(NET_S)
+
+    with Sandbox(mode="kernel") as sandbox, ThreadPoolExecutor(2) as threads:
+        sandbox.run_code("1")
+        monkeypatch.setattr(dispatch, "serve_here", serve_slowly)
+        call = threads.submit(sandbox.run_code, ENDLESS)
+        wait_until(lambda: is_lent(sandbox))
+        (box,) = carrier_of(sandbox)._boxes
+        closing = threads.submit(sandbox.close)
+        wait_until(lambda: box.evidence.reaped)
+        go_on.set()
+        closing.result(NET_S)
+        assert isinstance(call.exception(NET_S), SandboxClosed)
+
+
+@pytest.mark.parametrize("code", ["'kept?'", SLOW])
+def test_nothing_keeps_a_call_that_is_over(kernel: Sandbox, code: str) -> None:
+    """Its results may be large."""
+    kernel.run_code("1")
+    code += "  # this very call"
+    assert kernel.run_code(code).success
+
+    def is_gone() -> bool:
+        gc.collect()
+        calls = [each for each in gc.get_objects() if isinstance(each, Call)]
+        return code not in [each.work.code for each in calls]
+
+    wait_until(is_gone)
+
+
+@pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
+def test_threads_that_show_values_at_once_show_them_whole(mode: str) -> None:
+    """None is within another, and the call comes to its end."""
+    with Sandbox(mode=mode) as sandbox:
+        result = sandbox.run_code(
+            "import threading\n"
+            "def show(n):\n"
+            "    for _ in range(3):\n"
+            "        display({'text/plain': str(n) * 300_000}, raw=True)\n"
+            "threads = [threading.Thread(target=show, args=(n,)) for n in range(4)]\n"
+            "for t in threads: t.start()\nfor t in threads: t.join()"
+        )
+    texts = [text or "" for text in shown(result)]
+    assert sorted(texts) == sorted([str(n) * 300_000 for n in range(4)] * 3)
+
+
+def test_a_command_that_is_missing_is_told_while_threads_show_values() -> None:
+    """What the command's process says is within nothing that they send."""
+    with Sandbox(mode="kernel") as sandbox:
+        sandbox.run_code(
+            "import threading\n"
+            "def show():\n"
+            "    while True: display({'text/plain': 'y' * 100_000}, raw=True)\n"
+            "for _ in range(3): threading.Thread(target=show, daemon=True).start()"
+        )
+        missing = [sandbox.run(["no-such-command"]) for _ in range(3)]
+        assert [each.fault_type for each in missing] == ["exec_failed"] * 3
+        assert not any(each.state_lost for each in missing)
+
+
+@pytest.mark.parametrize("code", ["x = '\\d'", "'\\d'"])
+def test_a_cell_is_warned_of_once(code: str) -> None:
+    """However often its parser looks at it."""
+    with Sandbox(env={"PYTHONWARNINGS": "always"}, prewarm=0) as sandbox:
+        said = sandbox.run_code(code).code_stderr
+    assert said.count("invalid escape sequence") == 1
 
 
 def test_a_reset_waits_for_a_call_whose_caller_has_the_box(kernel: Sandbox) -> None:
@@ -146,7 +234,7 @@ def test_what_a_thread_shows_between_calls_is_in_no_result(kernel: Sandbox) -> N
 @pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
 def test_a_process_that_prints_without_end_holds_up_nobody(mode: str) -> None:
     """A call is over when its code is, and what comes after it is not read."""
-    with Sandbox(mode=mode, prewarm=0) as sandbox:  # type: ignore[arg-type]
+    with Sandbox(mode=mode, prewarm=0) as sandbox:
         result = sandbox.run_code(
             "import subprocess\nsubprocess.Popen(['yes'])\nprint(1)"
         )

@@ -277,6 +277,43 @@ def test_closing_the_sandbox_ends_the_iteration(gate: Gate, sandbox: Sandbox) ->
         closing.result()
 
 
+def test_closing_from_another_thread_ends_a_reader_that_waits(
+    sandbox: Sandbox, gate: Gate
+) -> None:
+    """Its call, behind another, never begins; the other goes on."""
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(sandbox.run_code, WAITS)
+        assert gate.wait() == b"running"
+        stream = sandbox.stream_code("open('ran', 'w').close()")
+        reader = pool.submit(list, stream)
+        if sandbox.config.mode != "fresh":
+            while not stream._conduct:  # pyright: ignore[reportPrivateUsage]
+                pass
+        stream.close()
+        left = reader.result(60)
+        assert all(isinstance(event, ResultEvent) for event in left)
+        assert not gate.is_gone()
+        sandbox.interrupt()
+        assert first.result(60).fault is None
+    assert sandbox.run_code("print(7)").stdout == "7\n"
+
+
+async def test_closing_from_another_task_ends_a_reader_that_waits(
+    sandbox: Sandbox, gate: Gate
+) -> None:
+    """As from another thread."""
+    first = asyncio.create_task(sandbox.arun_code(WAITS))
+    assert await asyncio.to_thread(gate.wait) == b"running"
+    stream = sandbox.stream_code("open('ran', 'w').close()")
+    reader = asyncio.create_task(collected(stream))
+    await asyncio.sleep(0)
+    await stream.aclose()
+    assert all(isinstance(event, ResultEvent) for event in await reader)
+    sandbox.interrupt()
+    assert (await first).fault is None
+    assert (await sandbox.arun_code("print(7)")).stdout == "7\n"
+
+
 # callbacks
 
 

@@ -179,3 +179,14 @@ def test_a_call_in_a_crowded_workspace_lists_its_own_files(mode: str) -> None:
         changes = [(f.path, f.change) for f in result.files]
         assert changes == [("g", "created"), ("new/er/f", "modified")]
         assert sandbox.run_code("1").files == []
+
+
+def test_a_change_through_one_name_of_a_file_is_one_of_every_name(
+    workspace: Workspace,
+) -> None:
+    """The kernel tells the name that was used, and there may be others."""
+    (workspace.root / "a").touch()
+    (workspace.root / "d").mkdir()
+    (workspace.root / "d" / "b").hardlink_to(workspace.root / "a")
+    changed = told(workspace, ("append", "d/b", ""))
+    assert changed == [("a", "modified"), ("d/b", "modified")]

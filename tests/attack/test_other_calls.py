@@ -92,7 +92,7 @@ def test_what_a_fresh_call_leaves_is_gone_with_it() -> None:
     """No session, no second fork and no cleared signal lives to see the next call."""
     with Sandbox(timeout_s=20, prewarm=0) as sandbox:
         left = sandbox.run_code(LEAVES)
-        assert left.stdout.startswith("here\n")
+        assert "here\n" in left.stdout
         assert box_processes(sandbox) == []
         assert sandbox.run_code("print('mine')").stdout == "mine\n"
 
