@@ -40,6 +40,8 @@ NOTES_BYTES = 1 << 16
 MERGED_BYTES = 1 << 20
 """Kept of kern's stderr, and where it is the command's too."""
 KERN_END_S = 5.0
+FEW_BYTES = 1 << 13
+"""Read at once of what is mostly small: a larger buffer costs more than its use."""
 _CREDENTIALS = struct.Struct("iii")
 _ROOM_FOR_PIDFD = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
 
@@ -239,7 +241,10 @@ class Box:
     def read_frames(self) -> list[tuple[bytes, bytes]] | None:
         """Read what the driver said; None where it says nothing any more."""
         assert self.control is not None
-        data, _ = _receive(self.control, trusted=False)
+        try:
+            data = self.control.recv(FEW_BYTES)
+        except ConnectionResetError:
+            return None
         return self._frames.feed(data) if data else None
 
     @property

@@ -11,7 +11,7 @@ _VIEW = memoryview(_SCRATCH)
 _READS_A_PASS = 16
 _REST_BYTES = 2 << 20
 """More than a pipe holds: who goes on writing after the end is not heard out."""
-_PIPE_BYTES = 1 << 16
+_PIPE_BYTES = 1 << 14
 
 
 class Capture:
