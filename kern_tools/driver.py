@@ -419,7 +419,10 @@ def prepare() -> None:
 
 
 def preload() -> None:
-    """Do what many calls will want, as long as no call is waiting."""
+    """Do what many calls will want, as long as no call is waiting.
+
+    A box that stays does so from its second call on: many do not have a third.
+    """
     while PRELOAD:
         try:
             CONTROL.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
@@ -567,7 +570,7 @@ send(b"h", b"%d.%d.%d" % sys.version_info[:3])
 prepare()
 if SETTING["wanted"]:
     import_wanted()
-preload()
 if SETTING["mode"] == "fresh":
+    preload()
     serve_one()
 exec(globals()["GIVEN_MODES"], globals())

@@ -49,6 +49,14 @@ if TYPE_CHECKING:
 LIBC: list[Any] = []
 KEEPERS: list[int] = []
 IN_CALL = [False]
+CALLED = [False]
+
+
+def preload_later() -> None:
+    """Preload after every call but the first."""
+    if CALLED[0]:
+        preload()
+    CALLED[0] = True
 
 
 # resident
@@ -81,7 +89,7 @@ def serve_children() -> None:
             posix.close(handle)
         tell_process(pid)
         send(b"x", b"%d" % see_through(pid))
-        preload()
+        preload_later()
 
 
 def tell_process(pid: int) -> None:
@@ -173,7 +181,7 @@ def serve_cells() -> None:
             SERVING[0] = False
         silence()
         heed_interrupts()
-        preload()
+        preload_later()
 
 
 def run_kept_cell(scope: dict[str, Any]) -> int:
