@@ -66,6 +66,11 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS)
     )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="keep these in place of those in the record",
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="of the rounds")
     given = parser.parse_args()
     names = given.names or list(WORKLOADS)
@@ -73,7 +78,9 @@ def main() -> None:
         parser.error(f"no workload {min(unknown)!r}; there are {', '.join(WORKLOADS)}")
     record = run(names, given.scale)
     print(tables(record))
-    if set(names) == set(WORKLOADS):
+    if given.again:
+        record = Record.read(KEPT).with_again(record)
+    if given.again or set(names) == set(WORKLOADS):
         record.write(KEPT)
         print(f"kept as {KEPT.name} in {KEPT.parent.name}/", file=sys.stderr)
 

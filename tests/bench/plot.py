@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ _BEHIND, _AHEAD = "#cf222e", "#2da44e"
 
 
 def ratios(record: Record) -> list[FigureRow]:
-    """Give the figures that set our time against somebody else's."""
+    """Give the figures that set our time against another's, by names of their own."""
     return [
-        row
+        replace(row, name=row.name.replace("the same", each.name))
         for each in record.outcomes
         for row in each.figures
         if row.unit == "x" and row.rival

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
 
@@ -109,6 +109,7 @@ class Record:
     Attributes:
         machine: What it ran on, by name of the fact.
         load: Processes ready to run, on average over a minute, before and after.
+        again: Workloads that were measured again later, and stand in their place.
     """
 
     began: str
@@ -116,6 +117,13 @@ class Record:
     machine: dict[str, str]
     load: tuple[float, float]
     outcomes: list[Outcome]
+    again: tuple[str, ...] = ()
+
+    def with_again(self, later: Record) -> Record:
+        """Take what was measured later in place of what was measured here."""
+        new = {each.name: each for each in later.outcomes}
+        outcomes = [new.get(each.name, each) for each in self.outcomes]
+        return replace(self, outcomes=outcomes, again=(*self.again, *new))
 
     def write(self, path: Path) -> None:
         """Keep it as JSON."""

@@ -49,7 +49,8 @@ def tables(record: Record) -> str:
             ),
             "",
             f"Measured by `make bench` on {record.began[:10]}: {machine}. The load was"
-            f" {before:g} before and {after:g} after.",
+            f" {before:g} before and {after:g} after."
+            + (f" Measured again: {', '.join(record.again)}." if record.again else ""),
         ]
     )
 

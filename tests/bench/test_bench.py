@@ -200,3 +200,11 @@ def test_a_workload_runs_and_gives_its_figures(name: str) -> None:
     assert outcome.rounds == 1
     assert [row.name for row in outcome.figures] == [f.name for f in made.figures]
     assert all(row.wall_ms.median > 0 for row in outcome.contestants)
+
+
+def test_what_is_measured_again_takes_the_place_of_the_earlier() -> None:
+    """The others stay, and the table says so."""
+    before, later = record_of(2), record_of(1)
+    both = before.with_again(later)
+    assert (both.began, both.outcomes) == (before.began, later.outcomes)
+    assert "Measured again: made up." in tables(both)
