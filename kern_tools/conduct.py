@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 _CALL_IDS = itertools.count(1)
+_SLACK_BYTES, _SLACK_SHARE = 1 << 16, 256
+"""What a file system may add by itself to files that it has yet to write out."""
 
 
 def new_call_id() -> str:
@@ -247,9 +249,10 @@ def _bound(workspace: Workspace, max_bytes: int | None) -> int | None:
     if max_bytes is None:
         return None
     used_bytes = workspace.usage_bytes(stop_over=max_bytes)
-    if used_bytes > max_bytes:
-        used_bytes = workspace.usage_bytes()
-    return max(max_bytes, used_bytes)
+    if used_bytes <= max_bytes:
+        return max_bytes
+    used_bytes = workspace.usage_bytes()
+    return used_bytes + max(_SLACK_BYTES, used_bytes // _SLACK_SHARE)
 
 
 def house_trouble(error: OSError) -> SandboxError:

@@ -18,8 +18,6 @@ from nbclient import NotebookClient
 
 from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
 
-from .depth import partly
-
 FOLDER = Path(__file__).parent.parent / "cookbooks"
 
 # Words that each has to show, in this order.
@@ -76,8 +74,6 @@ SHOWN = {
     "10_your_framework": ("It printed 42.", "['42\\n']", "passed"),
 }
 
-IN_PART = {"01", "03", "05", "08", "09"}
-"""Each framework, the pool and the sharp edges; `make verify` runs them all."""
 
 # Kernels import whole frameworks, and some cells wait for a deadline.
 pytestmark = pytest.mark.timeout(400)
@@ -123,7 +119,7 @@ def test_a_cookbook_is_stored_without_outputs(name: str) -> None:
         assert (cell.get("outputs", []), cell.get("execution_count")) == ([], None)
 
 
-@pytest.mark.parametrize("name", partly(SHOWN, lambda name: name[:2] in IN_PART))
+@pytest.mark.parametrize("name", SHOWN)
 async def test_a_cookbook_runs(name: str, tmp_path: Path) -> None:
     """From top to bottom, with no error, no warning, and what it promises in order."""
     found = await outputs(stored(name), tmp_path)

@@ -128,7 +128,7 @@ def test_code_makes_room_in_a_full_workspace(sandbox: Sandbox, is_async: bool) -
     with Sandbox(**options) as full:
         full.write_file("big", bytes(1 << 16))
         assert last("import os\nprint(os.listdir())").stdout == "['big']\n"
-        adding = "import time\nopen('more', 'w').write('x')\ntime.sleep(60)"
+        adding = "import time\nopen('more', 'wb').write(bytes(1 << 20))\ntime.sleep(60)"
         assert last(adding).fault_type == "workspace_full"
         assert last("import os\nos.remove('big')").success
         assert last("open('more', 'w').write('x')").success

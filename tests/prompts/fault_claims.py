@@ -46,7 +46,9 @@ def _full(live: Live, said: Said) -> None:
     for file in live.sandbox.list_files():
         if file.size > 1 << 20:
             assert live.run("1").success
-            adding = "import time\nopen('more', 'w').write('more')\ntime.sleep(60)"
+            adding = (
+                "import time\nopen('more', 'wb').write(bytes(1 << 20))\ntime.sleep(60)"
+            )
             assert live.run(adding).fault_type == FaultType.WORKSPACE_FULL
             assert live.run(f"import os\nos.remove({file.path!r})").success
     assert live.run("open('more', 'w').write('more')").success
