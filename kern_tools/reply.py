@@ -129,7 +129,7 @@ def member(holder: object, name: str, default: object = None) -> Any:
     Returns:
         The part, or `default`.
     """
-    if isinstance(holder, Mapping):
+    if type(holder) is dict or isinstance(holder, Mapping):  # the first is quicker
         return cast("Mapping[str, Any]", holder).get(name, default)
     return getattr(holder, name, default)
 

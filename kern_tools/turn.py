@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ class Call:
         call = self.tool.call
         if self.watch is not None:
             call = partial(self.watch.call, self.tool)
-        with saying(takes_limit=self.takes_limit):
+        with nullcontext() if self.takes_limit else saying(takes_limit=False):
             return call(self.arguments, **self._given())
 
     async def arun(self) -> Reply:
@@ -66,7 +67,7 @@ class Call:
         call = self.tool.acall
         if self.watch is not None:
             call = partial(self.watch.acall, self.tool)
-        with saying(takes_limit=self.takes_limit):
+        with nullcontext() if self.takes_limit else saying(takes_limit=False):
             return await call(self.arguments, **self._given())
 
     def _refuse(self) -> Reply:
