@@ -90,7 +90,7 @@ class Box:
         self._kern = Supervisor(MERGED_BYTES if merged else NOTES_BYTES)
         self._split: int | None = None
         self._frames = FrameReader()
-        self._gone = self._killed = False
+        self._gone = self._killed = self._leaves = False
         self._holds_slot = True
         self._timers: list[Timer] = []
 
@@ -171,14 +171,18 @@ class Box:
     def serve(self, call: Call) -> None:
         """Take up a call now, or as soon as the driver said hello."""
         assert self.idle, "a box has one call at a time"
+        service = self._take_up(call)
+        if service is not None and self.ready:
+            self._safely(partial(self._offer, service))
+
+    def _take_up(self, call: Call) -> Service | None:
+        """Have the call in hand; None where this host refused what it needs."""
         try:
             self._service = Service(self, call)
         except OSError as error:
             call.fail(error)
             self.kill()
-            return
-        if self.ready:
-            self._safely(partial(self._offer, self._service))
+        return self._service
 
     def _offer(self, service: Service) -> None:
         try:
@@ -221,15 +225,12 @@ class Box:
         """Go on with a call whose caller was lent the box."""
         if self.guest is not call or self._service is not None:
             return
-        try:
-            self._service = Service(self, call)
-        except OSError as error:
-            call.fail(error)
-            self.kill()
+        service = self._take_up(call)
+        if service is None:
             return
         self._guest = None
         self._hear_calls()
-        self._service.listen()
+        service.listen()
         # Where the box is gone by now: once it is known who ended the call.
         self.engine.post(partial(self._safely, self._advance))
 
@@ -400,6 +401,9 @@ class Box:
             guest.done.add_done_callback(lambda _: self.engine.post(again))
 
     def _unmount(self) -> None:
+        if self._leaves:
+            return
+        self._leaves = True
         for timer in self._timers:
             timer.cancel()
         if self._mounts < 0:
@@ -409,8 +413,7 @@ class Box:
 
     def _let_mounts_go(self) -> None:
         mounts, self._mounts = self._mounts, -1
-        if mounts >= 0:  # else it was asked for twice
-            os.close(mounts)
+        os.close(mounts)
         self.engine.post(self._dispose)
 
     def words(self) -> tuple[str, str]:
@@ -435,8 +438,6 @@ class Box:
             self.kill()
 
     def _dispose(self) -> None:
-        if self.disposed:
-            return
         self._release_slot()
         self.launch.forget_env_file()
         for descriptor in self._descriptors():

@@ -185,7 +185,7 @@ class Conduct:
             call.done.add_done_callback(lambda _: ticket.pass_on())
         listeners.start()
         call.done.add_done_callback(lambda _: listeners.end())
-        if here and opened.config.mode != "fresh":
+        if here:
             opened.dispatch.submit_here(call)
         else:
             opened.dispatch.submit(call)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from .faults import SandboxClosed
-from .shortcut import HERE_S, serve_here
 from .turns import Cancelled
 
 if TYPE_CHECKING:
-    from .box import Box
     from .call import Call
     from .engine import Engine
     from .verdict import EndedBy
@@ -25,21 +21,6 @@ class Carrier(Protocol):
 
     def begin(self, call: Call) -> None:
         """Have a box take up the call."""
-
-    def lend(self, call: Call) -> Box | None:
-        """Lend a box to the caller of a call, if one could serve it now; any thread."""
-        ...
-
-    @property
-    def guest(self) -> Call | None:
-        """The call to whose caller a box is lent."""
-        ...
-
-    def take_back(self, call: Call) -> None:
-        """Go on with a call whose caller was lent a box."""
-
-    def replace(self, call: Call) -> None:
-        """End the box that the caller of a call was lent, and did not answer."""
 
     def close(self) -> None:
         """Kill every box."""
@@ -63,9 +44,7 @@ class Dispatch:
         self._max_running = max_running
         self._waiting: deque[Call] = deque()
         self._running: set[Call] = set()
-        self._interrupted: Call | None = None
         self._closed = False
-        self._caller = 0  # the thread that is or was lent a box
         self._emptied: Future[None] | None = None
 
     def submit(self, call: Call) -> None:
@@ -73,41 +52,20 @@ class Dispatch:
         self._engine.post(partial(self._queue, call))
 
     def submit_here(self, call: Call) -> None:
-        """Do as `submit`; a short call may be over by the end of this.
-
-        For a caller who waits for the call anyway, and when no other call can begin.
-        """
-        self._caller = threading.get_ident()
-        box = None if self._closed else self._carrier.lend(call)
-        if box is None:
-            self.submit(call)
-            return
-        go_on = self._take_back
-        try:
-            serve_here(box, call)
-        except ConnectionError:  # the box ends, or the code closed the socket
-            go_on = self._send_elsewhere
-        except OSError as error:
-            call.fail(error)
-        finally:
-            if not call.done.done():
-                self._engine.post(partial(go_on, call))
+        """Do as `submit`, for a caller who waits for the call anyway."""
+        self.submit(call)
 
     def end(self, call: Call, why: EndedBy) -> None:
         """Take a queued call out of the queue, or kill the box of a running one."""
-        asker = threading.get_ident()
-        self._engine.post(lambda: self._end(call, why, asker))
+        self._engine.post(lambda: self._end(call, why))
 
     def interrupt(self) -> None:
         """Have the code of every running call see a KeyboardInterrupt."""
-        guest = self._carrier.guest  # a later one is not meant
 
         def interrupt() -> None:
             for call in self._running:
                 if call.service is not None:
                     call.service.interrupt()
-            if guest is not None and guest.service is None:
-                self._interrupted = guest
 
         self._engine.post(interrupt)
 
@@ -126,14 +84,8 @@ class Dispatch:
         self._engine.post(close)
         return emptied
 
-    def _end(self, call: Call, why: EndedBy, asker: int = 0) -> None:
+    def _end(self, call: Call, why: EndedBy) -> None:
         call.unwanted = True
-        if self._carrier.guest is call:
-            if asker != self._caller:  # who has the box, and leaves it soon
-                again = partial(self._end, call, why, asker)
-                self._engine.at(time.monotonic() + HERE_S, again)
-                return
-            self._take_back(call)
         if call.service is not None:
             call.service.end(why)
             return
@@ -148,22 +100,6 @@ class Dispatch:
             return
         self._waiting.append(call)
         self._start_next()
-
-    def _send_elsewhere(self, call: Call) -> None:
-        self._carrier.replace(call)
-        call.withdraw()
-        self._queue(call)
-
-    def _take_back(self, call: Call) -> None:
-        if self._carrier.guest is not call:
-            return
-        interrupted, self._interrupted = self._interrupted is call, None
-        self._note_running(call)
-        self._carrier.take_back(call)
-        if self._closed:
-            self._end(call, "close")
-        elif interrupted and call.service is not None:
-            call.service.interrupt()
 
     def _start_next(self) -> None:
         while self._waiting and len(self._running) < self._max_running:

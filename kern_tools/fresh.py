@@ -85,21 +85,6 @@ class FreshBoxes:
         else:
             self._start_cold(call)
 
-    @property
-    def guest(self) -> Call | None:
-        """No caller is lent a box that serves one call."""
-        return None
-
-    def lend(self, call: Call) -> Box | None:
-        """Lend nothing."""
-        return None
-
-    def take_back(self, call: Call) -> None:
-        """Have nothing to take back."""
-
-    def replace(self, call: Call) -> None:
-        """Have nothing to replace."""
-
     def close(self) -> None:
         """Kill every box; none is started any more."""
         self._closed = True

@@ -34,6 +34,7 @@ from .launch import Launch, Launcher
 from .names import BOX_ROOT
 from .prune import prune_once
 from .session import SessionBox
+from .shortcut import SessionDispatch
 from .spilling import make_home
 from .uses import Use, use
 from .workspace import SCAN_LIMIT_ENTRIES, Workspace
@@ -141,7 +142,7 @@ class Holdings:
             max_age_s=config.max_age_s,
             on_change=self._on_box_end,
         )
-        self.dispatch = Dispatch(self._engine, self._session_box, max_running=1)
+        self.dispatch = SessionDispatch(self._engine, self._session_box)
 
     def when_ready(self) -> Future[bool]:
         """Give a future that resolves once the warm boxes are ready."""

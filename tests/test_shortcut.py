@@ -6,19 +6,20 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
-from kern_tools import ExecutionResult, Sandbox, SandboxClosed, dispatch
+from kern_tools import ExecutionResult, Sandbox, SandboxClosed, shortcut
 from kern_tools.box import Box
 from kern_tools.call import Call
 from kern_tools.engine import engine
 from kern_tools.session import SessionBox
 from kern_tools.shortcut import HERE_S, serve_here
+
+from .hosts import wait_until
 
 NET_S = 60  # what hangs ends the test; nothing is measured
 SLOW = f"import time\nprint('begun', flush=True)\ntime.sleep({50 * HERE_S})\n'slept'"
@@ -47,14 +48,6 @@ def engine_held_up() -> Generator[None]:
         yield
     finally:
         go_on.set()
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Look again until something holds."""
-    ends = time.monotonic() + NET_S
-    while not holds():
-        assert time.monotonic() < ends, "it never held"
-        time.sleep(0.001)
 
 
 def shown(result: ExecutionResult) -> list[str | None]:
@@ -128,7 +121,7 @@ def test_closing_is_told_where_the_box_is_gone_before_its_caller_looks(
 
     with Sandbox(mode="kernel") as sandbox, ThreadPoolExecutor(2) as threads:
         sandbox.run_code("1")
-        monkeypatch.setattr(dispatch, "serve_here", serve_slowly)
+        monkeypatch.setattr(shortcut, "serve_here", serve_slowly)
         call = threads.submit(sandbox.run_code, ENDLESS)
         wait_until(lambda: is_lent(sandbox))
         (box,) = carrier_of(sandbox)._boxes
