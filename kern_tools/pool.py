@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NoReturn, Self, cast
+from typing import Any, Literal, NoReturn, Self
 
 from .config import SandboxConfig
 from .conversations import Namer, conversation_of
 from .facts import SandboxFacts
-from .faults import ConfigError, SandboxError
+from .faults import SandboxError
 from .host import host_report
 from .image import HOST, ImageRef
 from .keeping import Keeping, OnEvict
 from .lease import Lease
 from .observing import Observable, Observer
-from .options import Check, check_names, number, optional, refusal, whole
+from .pool_options import check_own, config_of
 from .sandbox import Sandbox
 from .seats import Seats
 from .toolsets import DEFAULT_SETS
@@ -74,7 +73,7 @@ class SandboxPool(Observable):
         on_evict: OnEvict | None = None,
         **options: Any,
     ) -> None:
-        _check_own(
+        check_own(
             max_sandboxes=max_sandboxes,
             max_per_tenant=max_per_tenant,
             idle_timeout_s=idle_timeout_s,
@@ -82,7 +81,7 @@ class SandboxPool(Observable):
             secret=secret,
             on_evict=on_evict,
         )
-        self.config = _config_of(config, options)
+        self.config = config_of(config, options)
         self._namer = Namer(secret)
         self._keeping = Keeping(self._namer, snapshots, on_evict)
         self._seats = Seats(max_sandboxes, max_per_tenant)
@@ -251,61 +250,3 @@ class SandboxPool(Observable):
                 " worker's start hook), or start workers with the 'spawn' method",
                 code="forked",
             )
-
-
-def _check_own(**options: object) -> None:
-    """Check the options that are the pool's alone."""
-    for name, check in _OWN.items():
-        check(name, options[name])
-
-
-def _config_of(config: SandboxConfig | None, options: dict[str, Any]) -> SandboxConfig:
-    given = cast("object", config)
-    if given is not None and not isinstance(given, SandboxConfig):
-        raise ConfigError(
-            f"SandboxPool({given!r}) is not given a SandboxConfig; write"
-            " SandboxPool(timeout_s=5), or SandboxPool(**options)"
-        )
-    check_names(options, [*_OWN, *SandboxConfig.__dataclass_fields__])
-    config = SandboxConfig(**options) if config is None else config.replace(**options)
-    if config.workspace is not None:
-        raise ConfigError(
-            f"workspace={str(config.workspace)!r} would be shared by all conversations"
-            " of the pool; leave it out, and give snapshots=... to keep files",
-            option="workspace",
-        )
-    return config
-
-
-def _place(option: str, value: object) -> object:
-    if not isinstance(value, str | os.PathLike):
-        remedy = "write a folder, or the URL of one, such as 's3://bucket/agents'"
-        raise refusal(option, value, "is neither a path nor a URL", remedy)
-    return cast("object", value)
-
-
-def _secret(option: str, value: object) -> object:
-    if not isinstance(value, str | bytes):  # which no message may show
-        kind = type(value).__name__
-        message = f"{option} is of type {kind}; write it as a str or as bytes"
-        raise ConfigError(message, option=option)
-    return value
-
-
-def _listener(option: str, value: object) -> object:
-    remedy = "pass a function of three arguments: sandbox, conversation, tenant"
-    if not callable(value):
-        raise refusal(option, value, "is not callable", remedy)
-    if inspect.iscoroutinefunction(value):
-        raise refusal(option, value, "is async, and nobody would await it", remedy)
-    return value
-
-
-_OWN: Mapping[str, Check] = {
-    "max_sandboxes": whole(1, 1 << 16, "sandboxes"),
-    "max_per_tenant": optional(whole(1, 1 << 16, "sandboxes")),
-    "idle_timeout_s": optional(number(0.001, 1e9, "seconds")),
-    "snapshots": optional(_place),
-    "secret": _secret,
-    "on_evict": optional(_listener),
-}

@@ -24,7 +24,66 @@ if TYPE_CHECKING:
     from .result import ExecutionResult
 
 
-class CallStream:
+class EventStream:
+    """One call to be read with `for` or `async for`, and as `with` or `async with`.
+
+    Args:
+        call_id: The call's id.
+    """
+
+    def __init__(self, call_id: str) -> None:
+        self.call_id = call_id
+        self._is_over = False
+        self._observe: Callable[[], Observation | None] = lambda: None
+        self._observation: Observation | None = None
+
+    def observe(self, begin: Callable[[], Observation | None]) -> None:
+        """Have `begin` called with the first step; what it gives is told the rest."""
+        self._observe = begin
+
+    def _told(self, result: ExecutionResult) -> ResultEvent:
+        if self._observation is not None:
+            self._observation.end(result)
+        return ResultEvent(self.call_id, result)
+
+    def _tell(self, error: BaseException) -> None:
+        if self._observation is not None:
+            self._observation.fail(error)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> CallEvent:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the call and wait until its box is gone."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> CallEvent:
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Do as `close`, without blocking the event loop."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+
+class CallStream(EventStream):
     """One call: its `OutputEvent`s as they arrive, then its `ResultEvent`.
 
     Iterate over it once, with `for` or with `async for`; the call begins with the
@@ -40,21 +99,14 @@ class CallStream:
     """
 
     def __init__(self, opened: Opened, request: Request) -> None:
-        self.call_id = request.call_id or new_call_id()
+        super().__init__(request.call_id or new_call_id())
         self._opened = opened
         self._request = replace(request, call_id=self.call_id)
         self._conduct: Conduct | None = None
         self._backlog: Backlog | None = None
-        self._is_over = False
         self._pid = os.getpid()
         self._arrived = threading.Event()
         self._aarrived: asyncio.Event | None = None
-        self._observe: Callable[[], Observation | None] = lambda: None
-        self._observation: Observation | None = None
-
-    def observe(self, begin: Callable[[], Observation | None]) -> None:
-        """Have `begin` called with the first step; what it gives is told the rest."""
-        self._observe = begin
 
     # -- whole, with a callback
 
@@ -76,9 +128,6 @@ class CallStream:
         return await self._opened.arun(replace(self._request, on_output=on_output))
 
     # -- sync
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> CallEvent:
         if self._is_over:
@@ -113,16 +162,7 @@ class CallStream:
             conduct.let_go()
         self._tell(GeneratorExit())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     # -- async
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> CallEvent:
         if self._is_over:
@@ -171,12 +211,6 @@ class CallStream:
             conduct.let_go()
         self._tell(GeneratorExit())
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
-
     # -- both
 
     def _conducted(self, wake: Callable[[], object]) -> Conduct:
@@ -194,17 +228,11 @@ class CallStream:
     def _last(self, result: ExecutionResult) -> ResultEvent:
         self._is_over = True
         self._let_go()
-        if self._observation is not None:
-            self._observation.end(result)
-        return ResultEvent(self.call_id, result)
+        return self._told(result)
 
     def _let_go(self) -> None:
         if self._conduct is not None:
             self._conduct.let_go()
-
-    def _tell(self, error: BaseException) -> None:
-        if self._observation is not None:
-            self._observation.fail(error)
 
     def _end(self) -> Conduct | None:
         """Have the call end; give it where it is still to be waited for."""

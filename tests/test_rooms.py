@@ -50,7 +50,7 @@ LEVELS = {
     "reading": "edits excerpt facts hints nearest pages prompting rendering saying"
     " values",
     "sandboxes": "one_shot sandbox sandbox_calls sandbox_files",
-    "pools": "conversations evicting keeping lease pool seats turnover",
+    "pools": "conversations evicting keeping lease pool pool_options seats turnover",
     "tools": "apart arguments code_tools codetext edit_tool file_tools filespec"
     " function_arguments jsontext ledger loop_calls loop_events loop_result once"
     " other_tools policy"

@@ -12,10 +12,9 @@ from kern_tools.config import SandboxConfig
 from kern_tools.conversations import conversation_of
 from kern_tools.facts import SandboxFacts
 from kern_tools.faults import ConfigError, PoolFull, startup_fault
-from kern_tools.keeping import OnEvict
 from kern_tools.lease import Lease
 from kern_tools.options import Check, FrozenMap, number, optional, refusal, text, whole
-from kern_tools.pool import IDLE_TIMEOUT_S, MAX_SANDBOXES, SandboxPool
+from kern_tools.pool import SandboxPool
 from kern_tools.seats import Seat
 
 from .agreement import NodeFacts
@@ -50,13 +49,9 @@ class ClusterPool(SandboxPool):
         max_waiting: How many may wait at once; further ones are refused at once.
         snapshot_every_s: Age that a snapshot may reach while its sandbox is used; None
             saves when a sandbox is closed, alone.
-        max_sandboxes: How many this pool may have open at once.
-        max_per_tenant: How many one tenant may have open at once.
-        idle_timeout_s: A sandbox that nobody has used for so many seconds is closed.
-        snapshots: A folder of this host, or a URL for fsspec that every node reaches.
-        secret: As of `SandboxPool`.
-        on_evict: As of `SandboxPool`.
-        **options: Those of `SandboxConfig`, but `workspace`.
+        **options: Those of `SandboxPool`, whose `max_sandboxes` is that of this pool,
+            and whose `snapshots` is a folder of this host, or a URL for fsspec that
+            every node reaches; and of `SandboxConfig`, but `workspace`.
 
     Raises:
         ConfigError: An option cannot be used.
@@ -73,12 +68,6 @@ class ClusterPool(SandboxPool):
         slot_timeout_s: float = SLOT_TIMEOUT_S,
         max_waiting: int = MAX_WAITING,
         snapshot_every_s: float | None = None,
-        max_sandboxes: int = MAX_SANDBOXES,
-        max_per_tenant: int | None = None,
-        idle_timeout_s: float | None = IDLE_TIMEOUT_S,
-        snapshots: str | os.PathLike[str] | None = None,
-        secret: str | bytes = "",
-        on_evict: OnEvict | None = None,
         **options: Any,
     ) -> None:
         own = {
@@ -90,17 +79,8 @@ class ClusterPool(SandboxPool):
         }
         for name, check in _OWN.items():
             check(name, own[name])
-        super().__init__(
-            config,
-            max_sandboxes=max_sandboxes,
-            max_per_tenant=max_per_tenant,
-            idle_timeout_s=idle_timeout_s,
-            snapshots=snapshots,
-            secret=secret,
-            on_evict=on_evict,
-            **options,
-        )
-        if snapshot_every_s is not None and snapshots is None:
+        super().__init__(config, **options)
+        if snapshot_every_s is not None and options.get("snapshots") is None:
             raise ConfigError(
                 f"snapshot_every_s={snapshot_every_s!r} has no place to save to; give"
                 " snapshots=...",

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any
 
 import ray
 
 from kern_tools.conduct import new_call_id
 from kern_tools.config import SandboxConfig
 from kern_tools.events import CallEvent, OnOutput, OutputEvent, ResultEvent
-from kern_tools.observing import Observation
 from kern_tools.result import ExecutionResult
+from kern_tools.streaming import EventStream
 from kern_tools.streams import Listeners
 
 from .link import Link
@@ -24,7 +23,7 @@ from .trouble import NodeLost, aside, lost_result
 _AHEAD = 8
 
 
-class RemoteStream:
+class RemoteStream(EventStream):
     """As `CallStream`, of a sandbox on a node of the cluster.
 
     Attributes:
@@ -34,19 +33,12 @@ class RemoteStream:
     def __init__(
         self, link: Link, config: SandboxConfig, request: RemoteRequest
     ) -> None:
-        self.call_id = request.call_id or new_call_id()
+        super().__init__(request.call_id or new_call_id())
         self._link = link
         self._config = config
         self._request = request
         self._token = link.new_token()
         self._items: Any = None
-        self._is_over = False
-        self._observe: Callable[[], Observation | None] = lambda: None
-        self._observation: Observation | None = None
-
-    def observe(self, begin: Callable[[], Observation | None]) -> None:
-        """Have `begin` called with the first step; what it gives is told the rest."""
-        self._observe = begin
 
     # -- whole, with callbacks
 
@@ -88,9 +80,6 @@ class RemoteStream:
 
     # -- sync
 
-    def __iter__(self) -> Self:
-        return self
-
     def __next__(self) -> CallEvent:
         if self._is_over:
             raise StopIteration
@@ -117,16 +106,7 @@ class RemoteStream:
                     pass
             self._tell(GeneratorExit())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     # -- async
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> CallEvent:
         if self._is_over:
@@ -164,12 +144,6 @@ class RemoteStream:
             while not isinstance(await self._anext(), Told):
                 pass
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
-
     # -- both
 
     def _begun(self) -> Any:
@@ -183,20 +157,11 @@ class RemoteStream:
         if not isinstance(item, Told):
             return item
         self._is_over = True
-        return self._last(item.opened())
+        return self._told(item.opened())
 
     def _lost(self, error: NodeLost) -> ResultEvent:
         self._is_over = True
-        return self._last(lost_result(self.call_id, str(error)))
-
-    def _last(self, result: ExecutionResult) -> ResultEvent:
-        if self._observation is not None:
-            self._observation.end(result)
-        return ResultEvent(self.call_id, result)
-
-    def _tell(self, error: BaseException) -> None:
-        if self._observation is not None:
-            self._observation.fail(error)
+        return self._told(lost_result(self.call_id, str(error)))
 
     def _end(self) -> bool:
         """Have the call end; tell whether its end is still to be waited for."""
