@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from .contract import Make, SandboxClauses
+from .contract_view import FORKS
 from .faults import FaultType, SandboxError
 from .host import HostReport, host_report
 from .image import ensure_image
@@ -21,21 +22,6 @@ _HOGS: Mapping[str, str] = {
     "in shared memory": "open('/dev/shm/x', 'wb').write(bytes(40 << 20))\n"
     "x = bytearray(40 << 20)",
 }
-_FORKS = """\
-import os, time
-children = []
-try:
-    while len(children) < 100:
-        child = os.fork()
-        if child == 0:
-            time.sleep(60)
-        children.append(child)
-except OSError as error:
-    print(error.errno)
-for child in children:
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-"""
 
 
 def _report() -> HostReport:
@@ -111,5 +97,5 @@ class LimitsContract(SandboxClauses):
     @pytest.mark.usefixtures("caps")
     def test_the_process_cap_is_an_error_in_the_code(self, make: Make) -> None:
         """A fork over the cap fails with EAGAIN, and that is no fault."""
-        result = make(pids=16).run_code(_FORKS)
+        result = make(pids=16).run_code(FORKS)
         assert (result.stdout, result.fault) == (f"{errno.EAGAIN}\n", None)

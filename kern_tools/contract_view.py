@@ -23,6 +23,24 @@ HIDERS = {
 }
 
 
+FORKS = """\
+import os, time
+children = []
+try:
+    while len(children) < 100:
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+        children.append(child)
+except OSError as error:
+    print(error.errno)
+for child in children:
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+"""
+"""Forks until it may not, prints why, and ends what it forked."""
+
+
 def processes_with(word: str) -> list[int]:
     """Give the pids whose command line holds `word`."""
     found: list[int] = []

@@ -13,6 +13,7 @@ from mcp import ClientSession
 from mcp.shared.memory import create_client_server_memory_streams
 
 from kern_tools.adapters.mcp.server import as_server
+from kern_tools.adapters.mcp.wire import ARTIFACT
 from kern_tools.contract_adapter import Outcome
 from kern_tools.reply import ImagePart
 from kern_tools.sandbox import Sandbox
@@ -59,7 +60,8 @@ class McpCaller:
 
     def _read(self, answer: dict[str, Any]) -> Outcome:
         text, *images = answer["content"]
-        artifact = answer["structuredContent"]
+        # Where the client wants no structured content, the result is beside it.
+        artifact = answer.get("structuredContent") or answer["_meta"][ARTIFACT]
         fault = artifact["fault"]
         return Outcome(
             text=text["text"],

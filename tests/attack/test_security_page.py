@@ -27,6 +27,7 @@ BOX = "tests/test_box_view.py"
 CALLS = "kern_tools/contract_calls.py"
 ENDING = "kern_tools/contract_ending.py"
 PLACE = "kern_tools/contract_place.py"
+WALLS = "kern_tools/contract_walls.py"
 FORGED = "tests/attack/test_forged_replies.py"
 READ_BACK = "tests/attack/test_replies_read_back.py"
 ARGUMENTS = "tests/attack/test_arguments_are_read.py"
@@ -48,17 +49,17 @@ TRUST = {
 }
 KERN = {
     "It sees no process but its own.": (
-        f"{BOX}::test_only_processes_of_the_box_are_seen",
+        f"{WALLS}::test_only_processes_of_the_box_are_seen",
     ),
     "Its root is read-only, and its scratch": (
-        f"{BOX}::test_only_the_workspace_is_writable_and_no_memory",
+        f"{WALLS}::test_only_the_workspace_and_memory_are_writable",
         f"{OTHERS}::test_two_sandboxes_share_nothing_that_can_be_written",
     ),
     "Nothing of the host's environment comes along.": (
-        f"{BOX}::test_nothing_of_the_hosts_environment_comes_along",
+        f"{WALLS}::test_nothing_of_the_hosts_environment_comes_along",
     ),
     "It has no capability and no way to gain one.": (
-        f"{BOX}::test_code_has_no_privilege_left",
+        f"{WALLS}::test_code_has_no_privilege_left",
     ),
     "A system call that only an escape needs": (
         f"{CALLS}::test_a_blocked_system_call_is_escape_blocked",

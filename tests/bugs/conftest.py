@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
 
-import anyio
 import pytest
 
 from kern_tools import Sandbox
 from kern_tools.adapters import langchain, llama_index, mcp, openai
-from kern_tools.reply import ImagePart
-from kern_tools.testing import Adapter, Outcome
+from kern_tools.adapters.mcp.caller import McpCaller
+from kern_tools.testing import Adapter
 from kern_tools.tools import tools_of
 from tests.adapters.callers import (
     CoreCaller,
@@ -22,39 +18,9 @@ from tests.adapters.callers import (
     OpenAICaller,
     OpenAIChatCaller,
 )
-from tests.adapters.mcp_clients import connected, dumped
 
 Through = Callable[[Sandbox], Adapter]
 """Makes the coding tools of a sandbox callable in a framework's own way."""
-
-
-@dataclass
-class McpCaller:
-    """Calls of an MCP client that wants no structured content."""
-
-    server: Any
-
-    def call(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Call a tool; the SDK is async, so that there is one way."""
-        return anyio.run(self.acall, tool, arguments)
-
-    async def acall(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Call it in the loop that runs."""
-        async with connected(self.server) as session:
-            answer = dumped(await session.call_tool(tool, dict(arguments)))
-        text, *images = answer["content"]
-        artifact = answer["_meta"][mcp.ARTIFACT]
-        fault = artifact["fault"]
-        return Outcome(
-            text=text["text"],
-            images=tuple(
-                ImagePart(part["mimeType"], base64.b64decode(part["data"]))
-                for part in images
-            ),
-            fault_type=fault and fault["type"],
-            is_error=answer["isError"],
-            artifact=artifact,
-        )
 
 
 def _core(sandbox: Sandbox) -> Adapter:

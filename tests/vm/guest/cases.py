@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kern_tools import ExecutionResult, Sandbox
+from kern_tools.contract_view import FORKS
 from kern_tools.host import host_report
 from kern_tools.host_image import host_reference
 from kern_tools.tools import tools_of
@@ -39,21 +40,6 @@ print("kern: the workload was killed by the kernel's OOM killer", flush=True)
 os._exit(137)
 """,
 }
-FORKS = """\
-import os, time
-children = []
-try:
-    while len(children) < 100:
-        child = os.fork()
-        if child == 0:
-            time.sleep(60)
-        children.append(child)
-except OSError as error:
-    print(error.errno)
-for child in children:
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-"""
 
 
 def take_for_host_image() -> None:
