@@ -6,14 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
-from .reply import Reply
-from .result import ExecutionResult
+if TYPE_CHECKING:
+    from .reply import Reply
+    from .result import ExecutionResult
 
-Outcome = Reply | ExecutionResult
+Outcome: TypeAlias = "Reply | ExecutionResult"
 """What a call came to: of a tool a reply, of a sandbox a result."""
-_T = TypeVar("_T", Reply, ExecutionResult)
+_T = TypeVar("_T", "Reply", "ExecutionResult")
 _OBSERVED: ContextVar[bool] = ContextVar("kern_observed", default=False)
 """Whether an observed call is being made: what the sandbox does is a part of it."""
 

@@ -218,7 +218,7 @@ class Link:
     def _end_actor(self) -> None:
         if self._kill.detach() is not None:
             actor = self._actor
-            aside(lambda: _kill(actor))  # the head may not answer
+            aside(lambda: kill(actor))  # the head may not answer
 
 
 @contextmanager
@@ -242,13 +242,14 @@ def _gone(link: weakref.ref[Link]) -> Callable[[Future[None]], None]:
     return note
 
 
-def _kill(actor: Any) -> None:
+def kill(actor: Any) -> None:
+    """End an actor at once, if it and Ray are still there."""
     with suppress(Exception):  # Ray was shut down
         ray.kill(actor)
 
 
 def _abandon(actor: Any) -> None:
     """End an actor whose sandbox was lost without `close`."""
-    aside(lambda: _kill(actor))
+    aside(lambda: kill(actor))
     message = "unclosed sandbox on a cluster: use `with`, or `close()`"
     warnings.warn(message, ResourceWarning, 2)

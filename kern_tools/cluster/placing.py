@@ -24,7 +24,7 @@ from kern_tools.faults import SandboxError
 from .actor import Furnished, SandboxActor
 from .agreement import Agreement, NodeFacts
 from .cluster import HEAD_WAIT_S, Cluster
-from .link import Link
+from .link import Link, kill
 from .opened import RemoteOpened
 from .opening import RemoteOpening
 from .slots import NodeGone, bad_node, full, no_node, slow_start
@@ -93,7 +93,7 @@ class Placing:
             self.agreement.check(node)
             link = Link(actor, node.host)
         except BaseException:
-            aside(lambda: _kill(actor))
+            aside(lambda: kill(actor))
             raise
         return self._furnished(config, link, opening)
 
@@ -176,8 +176,3 @@ def _no_start(error: RayError) -> ClusterError:
     """Tell a process that could not be started from one whose node died."""
     is_gone = isinstance(error, RayActorError) and not error.actor_init_failed
     return NodeGone() if is_gone else bad_node(error)
-
-
-def _kill(actor: Any) -> None:
-    with suppress(Exception):
-        ray.kill(actor)

@@ -26,6 +26,7 @@ from kern_tools.cluster import ClusterError, ClusterPool, NodeLost
 from kern_tools.contract_view import NAMED, named_processes
 from kern_tools.sandbox import Sandbox
 from kern_tools.tools import tools_of
+from tests.hosts import wait_until
 
 from .nodes import Nodes
 from .test_pool import pool_of
@@ -107,7 +108,7 @@ def test_a_node_that_dies_ends_its_calls_and_the_conversation_goes_on(
     ):
         sandbox = pool.get("t1")
         sandbox.write_file("kept.txt", "kept")
-        until(lambda: any(tmp_path.iterdir()))
+        wait_until(lambda: any(tmp_path.iterdir()))
         calls = [threads.submit(way, sandbox, running.wait) for way in WAYS]
         running.wait(60)
         nodes.kill(node)
@@ -155,7 +156,7 @@ def test_a_tool_answers_whatever_becomes_of_the_node(nodes: Nodes) -> None:
         # One that dies between calls is noticed, and costs nobody an answer.
         nodes.kill(other)
         found = pool.peek("t1")
-        until(lambda: found is None or not found.is_open)
+        wait_until(lambda: found is None or not found.is_open)
         another, _ = on_a_node_of_its_own(nodes, "second")
         wrote = {"path": "a.txt", "content": "1"}
         assert write_file.call(wrote, conversation="t1").error is None
@@ -305,9 +306,3 @@ def apart(code: str) -> subprocess.CompletedProcess[str]:
         env=env,
         timeout=110,
     )
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Look until it is so."""
-    while not is_so():
-        time.sleep(0.02)
