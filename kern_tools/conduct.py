@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from .backlog import Backlog
-from .call import Call, Work
+from .call import Call, Lost, Work
 from .events import OnOutput
 from .faults import SandboxClosed, SandboxError
 from .listing import Files
@@ -204,10 +204,16 @@ class Conduct:
         self._listeners.hear_out()
         if seen.ended_by == "close":
             raise SandboxClosed("the sandbox was closed during the call")
-        if seen.ended_by is None and self._watch is not None and self._watch.is_over():
-            seen = replace(seen, ended_by="workspace_full")  # quicker than the watch
+        lost, self._opened.lost = self._opened.lost, None
+        result = self._result_of(seen, lost)
+        if result.fault is None and self._watch is not None and self._watch.is_over():
+            # It was quicker than the watch.
+            seen = replace(seen, ended_by="workspace_full")
+            result = self._result_of(seen, lost)
+        return result
+
+    def _result_of(self, seen: Evidence, lost: Lost | None) -> ExecutionResult:
         opened = self._opened
-        lost, opened.lost = opened.lost, None
         if seen.limits_enforced is not None:
             opened.limits_enforced = seen.limits_enforced
         return result_of_call(

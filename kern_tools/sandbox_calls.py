@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,13 @@ from .observing import Asked, Observable, aaround, around, begin
 from .result import ExecutionResult
 
 if TYPE_CHECKING:
+    from .conduct import Request
     from .config import SandboxConfig
     from .opened import Opened
     from .streaming import CallStream
     from .streams import OnText
+
+_Arguments = Mapping[str, object]
 
 
 class SandboxCalls(Observable):
@@ -59,10 +62,8 @@ class SandboxCalls(Observable):
         opened = self._ready()
         work = opened.code_work(code, language)
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
-        if self.observer is None:
-            return opened.run(request)
-        asked = self._asked("run_code", call_id, code=code, language=language)
-        return around(self.observer, asked, lambda: opened.run(request))
+        arguments = {"code": code, "language": language}
+        return self._run(opened, request, "run_code", arguments)
 
     async def arun_code(
         self,
@@ -78,10 +79,8 @@ class SandboxCalls(Observable):
         opened = self._ready()
         work = opened.code_work(code, language)
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
-        if self.observer is None:
-            return await opened.arun(request)
-        asked = self._asked("run_code", call_id, code=code, language=language)
-        return await aaround(self.observer, asked, lambda: opened.arun(request))
+        arguments = {"code": code, "language": language}
+        return await self._arun(opened, request, "run_code", arguments)
 
     def run(
         self,
@@ -107,10 +106,7 @@ class SandboxCalls(Observable):
         opened = self._ready()
         work = opened.command_work(argv)
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
-        if self.observer is None:
-            return opened.run(request)
-        asked = self._asked("run", call_id, argv=argv)
-        return around(self.observer, asked, lambda: opened.run(request))
+        return self._run(opened, request, "run", {"argv": argv})
 
     async def arun(
         self,
@@ -125,10 +121,7 @@ class SandboxCalls(Observable):
         opened = self._ready()
         work = opened.command_work(argv)
         request = opened.request(work, timeout_s, call_id, on_stdout, on_stderr)
-        if self.observer is None:
-            return await opened.arun(request)
-        asked = self._asked("run", call_id, argv=argv)
-        return await aaround(self.observer, asked, lambda: opened.arun(request))
+        return await self._arun(opened, request, "run", {"argv": argv})
 
     def stream_code(
         self,
@@ -153,11 +146,9 @@ class SandboxCalls(Observable):
         """
         opened = self._ready()
         work = opened.code_work(code, language)
-        stream = opened.stream(opened.request(work, timeout_s, call_id))
-        if self.observer is not None:
-            asked = self._asked("stream_code", call_id, code=code, language=language)
-            stream.observe(partial(begin, self.observer, asked))
-        return stream
+        request = opened.request(work, timeout_s, call_id)
+        arguments = {"code": code, "language": language}
+        return self._stream(opened, request, "stream_code", arguments)
 
     def stream(
         self,
@@ -169,16 +160,39 @@ class SandboxCalls(Observable):
         """Run one program as `run` does; the rest is as in `stream_code`."""
         opened = self._ready()
         work = opened.command_work(argv)
-        stream = opened.stream(opened.request(work, timeout_s, call_id))
+        request = opened.request(work, timeout_s, call_id)
+        return self._stream(opened, request, "stream", {"argv": argv})
+
+    # -- told to whoever observes, under the name of the method and with its arguments
+
+    def _run(
+        self, opened: Opened, request: Request, name: str, arguments: _Arguments
+    ) -> ExecutionResult:
+        if self.observer is None:
+            return opened.run(request)
+        asked = self._asked(request, name, arguments)
+        return around(self.observer, asked, lambda: opened.run(request))
+
+    async def _arun(
+        self, opened: Opened, request: Request, name: str, arguments: _Arguments
+    ) -> ExecutionResult:
+        if self.observer is None:
+            return await opened.arun(request)
+        asked = self._asked(request, name, arguments)
+        return await aaround(self.observer, asked, lambda: opened.arun(request))
+
+    def _stream(
+        self, opened: Opened, request: Request, name: str, arguments: _Arguments
+    ) -> CallStream:
+        stream = opened.stream(request)
         if self.observer is not None:
-            asked = self._asked("stream", call_id, argv=argv)
+            asked = self._asked(request, name, arguments)
             stream.observe(partial(begin, self.observer, asked))
         return stream
 
-    def _asked(self, name: str, call_id: str | None, **arguments: object) -> Asked:
-        return Asked(
-            name=name, mode=self.config.mode, arguments=arguments, call_id=call_id
-        )
+    def _asked(self, request: Request, name: str, arguments: _Arguments) -> Asked:
+        mode, call_id = self.config.mode, request.call_id
+        return Asked(name=name, mode=mode, arguments=arguments, call_id=call_id)
 
     def interrupt(self) -> None:
         """Have the code of every running call see a KeyboardInterrupt.

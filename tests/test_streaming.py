@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kern_tools import Sandbox, SandboxClosed
+from kern_tools import Sandbox, SandboxClosed, workspace_cap
 from kern_tools.events import CallEvent, OutputEvent, ResultEvent
 from kern_tools.result import ExecutionResult
 from kern_tools.tools import tools_of
@@ -132,6 +132,17 @@ def test_code_makes_room_in_a_full_workspace(sandbox: Sandbox, is_async: bool) -
         assert last(adding).fault_type == "workspace_full"
         assert last("import os\nos.remove('big')").success
         assert last("open('more', 'w').write('x')").success
+
+
+def test_a_full_workspace_hides_no_other_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call is told of it where nothing else ended the call, however quick it was."""
+    monkeypatch.setattr(workspace_cap, "_PAUSE_S", 3600)
+    write = "import ctypes\nopen('big', 'wb').write(bytes(1 << 16))\n"
+    mount = "ctypes.CDLL(None).mount(b'n', b'/tmp', b'tmpfs', 0, 0)"
+    with Sandbox(workspace_max_bytes=4096, prewarm=0) as full:
+        assert full.run_code(write + mount).fault_type == "escape_blocked"
+        full.write_file("big", b"")
+        assert full.run_code(write).fault_type == "workspace_full"
 
 
 async def test_streams_side_by_side_do_not_mix(sandbox: Sandbox) -> None:
