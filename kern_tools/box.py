@@ -10,7 +10,6 @@ is kern's own end some milliseconds later, and only then are its bytes complete.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import struct
@@ -25,7 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .frames import FrameReader
-from .processes import box_process, send_signal
+from .processes import box_process, send_signal, wait_gone
 from .service import Service
 from .supervisor import Supervisor
 from .verdict import Evidence
@@ -42,6 +41,8 @@ MERGED_BYTES = 1 << 20
 KERN_END_S = 5.0
 FEW_BYTES = 1 << 13
 """Read at once of what is mostly small: a larger buffer costs more than its use."""
+_MOST_READS = 64
+"""So many small ones empty a socket to which nobody writes any more."""
 _CREDENTIALS = struct.Struct("iii")
 _ROOM_FOR_PIDFD = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
 
@@ -100,13 +101,27 @@ class Box:
         return self._gone or self._killed or self.evidence.reaped
 
     def lives(self) -> bool:
-        """Ask the kernel whether the process in the box is still there."""
-        return not self.ended and not select.select([self.inside], [], [], 0)[0]
+        """Ask the kernel whether the process in the box is still there.
+
+        Any thread may ask; what is closed meanwhile counts as gone.
+        """
+        inside = self.inside
+        return inside >= 0 and not self.ended and not wait_gone(inside, 0)
 
     @property
     def idle(self) -> bool:
         """It could take a call."""
         return self._service is None and self.guest is None and not self.ended
+
+    @property
+    def for_one_call(self) -> bool:
+        """It ends with its call."""
+        return self.launch.mode == "fresh"
+
+    @property
+    def _is_silent_when_idle(self) -> bool:
+        """Its driver says nothing between two calls, so that nobody need listen."""
+        return self.launch.mode != "resident"
 
     @property
     def guest(self) -> Call | None:
@@ -194,32 +209,45 @@ class Box:
             self._on_unheard(service.withdraw())
 
     def _hear_calls(self) -> None:
-        """Watch a kernel's socket, of which callers that are lent it read otherwise."""
-        if self.launch.mode == "kernel" and self.control is not None:
+        """Watch the socket, which callers that are lent the box read otherwise."""
+        if self._is_silent_when_idle and self.control is not None:
             self.watch(self.control.fileno(), self._on_frames)
 
     def end_service(self) -> None:
         """The call in hand is over; the box may have another."""
         self._service = None
-        if self.launch.mode == "kernel" and self.control is not None:
-            self.engine.unwatch(self.control.fileno())
+        self._cease_to_hear()
         self._on_change(self)
+
+    def _cease_to_hear(self) -> None:
+        if self._is_silent_when_idle and self.control is not None:
+            self.engine.unwatch(self.control.fileno())
 
     # -- lent to the caller of a call
 
     def lend(self, call: Call) -> bool:
-        """Leave the socket to the thread that makes a call, if the box is idle.
+        """Leave the box to the thread that makes a call, if it is idle.
 
-        Until the call is over, or taken back, the engine does not read there. Any
-        thread may ask, as long as no other call of this box can begin.
+        Until the call is over, or taken back, the engine does not read the socket, nor
+        look for the end of a box that ends with the call. Any thread may ask, as long
+        as no other call of this box can begin.
         """
-        if not self.ready or not self.idle:
+        if not self.settled or not self.idle:
             return False
         self._guest = weakref.ref(call)
         if self._service is None and not self.ended and not call.unwanted:
+            if self.for_one_call:
+                self.engine.unwatch(self.inside)
             return True
         self._guest = None
         return False
+
+    def end_here(self, within_s: float) -> bool:
+        """Kill the box that a caller is lent; tell whether it saw the end."""
+        self._killed = True
+        send_signal(self.inside, signal.SIGKILL)
+        self._gone = wait_gone(self.inside, within_s)
+        return self._gone
 
     def take_back(self, call: Call) -> None:
         """Go on with a call whose caller was lent the box."""
@@ -229,15 +257,42 @@ class Box:
         if service is None:
             return
         self._guest = None
+        self._hear_rest()
+        if self._service is None:  # it was over
+            return
+        self._await_end()
         self._hear_calls()
         service.listen()
         # Where the box is gone by now: once it is known who ended the call.
         self.engine.post(partial(self._safely, self._advance))
 
+    def _hear_rest(self) -> None:
+        """Take what the driver said while nobody listened: it may have ended since."""
+        with suppress(BlockingIOError):
+            for _ in range(_MOST_READS):
+                frames = self.read_frames()
+                if frames is None:
+                    return
+                self._give(frames, [])
+
     def refuse(self) -> None:
         """Be lent no longer, and end: what was asked was not heard."""
         self._guest = None
+        self.see_off()
+
+    def see_off(self) -> None:
+        """End for good, and have kern end too, once the call of a caller is over."""
+        self._await_end()
         self.kill()
+        if self._gone and not self.evidence.reaped:
+            self._expect_kern_end()
+        self._advance()  # kern may have ended before the caller saw its box do so
+
+    def _await_end(self) -> None:
+        """Watch for the end of a box, which no caller looks for any more."""
+        if self.for_one_call and self.inside >= 0 and not self._gone:
+            self.engine.unwatch(self.inside)
+            self.watch(self.inside, self._on_gone)
 
     def read_frames(self) -> list[tuple[bytes, bytes]] | None:
         """Read what the driver said; None where it says nothing any more."""
@@ -251,7 +306,7 @@ class Box:
     @property
     def notes(self) -> str:
         """What kern said, as far as it was read."""
-        return self._kern.notes.text()[0]
+        return self._kern.said
 
     # -- the box speaks
 
@@ -269,7 +324,7 @@ class Box:
         if self._killed:
             self.kill()
             return
-        if self.launch.mode != "kernel" or self._service is not None:
+        if not self._is_silent_when_idle or self._service or not self.settled:
             self.watch(self.control.fileno(), self._on_frames)
         if self._service is not None:
             with suppress(ConnectionError):  # it has ended already, which tells why
@@ -294,7 +349,10 @@ class Box:
         self._take(data, pidfds)
 
     def _take(self, data: bytes, pidfds: list[int]) -> None:
-        for kind, payload in self._frames.feed(data):
+        self._give(self._frames.feed(data), pidfds)
+
+    def _give(self, frames: list[tuple[bytes, bytes]], pidfds: list[int]) -> None:
+        for kind, payload in frames:
             if kind == b"w" and not self.settled:
                 self._settle(payload)
             elif self._service is not None:
@@ -304,6 +362,7 @@ class Box:
         """Take the driver's word that it has imported what was wanted."""
         self.settled = True
         self.noticed = tuple(payload.decode("utf-8", "replace").split())
+        self._cease_to_hear()
         self._on_change(self)
 
     def _on_alive(self) -> None:
@@ -335,9 +394,12 @@ class Box:
                 self._hold(pid)
         if self.inside >= 0:
             send_signal(self.inside, signal.SIGKILL)
-            self._timers.append(self.after(KERN_END_S, self._kern.kill))
+            self._expect_kern_end()
         else:
             self._kern.kill()
+
+    def _expect_kern_end(self) -> None:
+        self._timers.append(self.after(KERN_END_S, self._kern.kill))
 
     def signal_group(self, number: int) -> None:
         """Signal the group that the driver leads, where it made one."""
@@ -424,7 +486,7 @@ class Box:
         setup end is taken for kern's.
         """
         self._kern.notes.drain()
-        text = self._kern.notes.text()[0]
+        text = self._kern.said
         split = len(text) if self._split is None else self._split
         return text[:split], text[split:]
 

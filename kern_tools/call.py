@@ -58,6 +58,8 @@ class Call:
         state_new: Earlier calls of the sandbox had another box, which is gone.
         service: What a box does for it, once it has one.
         unwanted: Somebody has asked for its end.
+        interrupted: Somebody has asked that it be interrupted, once the engine has it.
+        caller: The thread that is or was lent its box; 0 for none.
         cold: A box was started for it; the others are there already.
         ready_s: When that box was ready, by `time.monotonic()`.
     """
@@ -85,7 +87,8 @@ class Call:
         self.exit_code: int | None = None
         self.state_new = False
         self.service: Service | None = None
-        self.unwanted = False
+        self.unwanted = self.interrupted = False
+        self.caller = 0
         self.exec_failure: tuple[int, bool, str] | None = None
         self.submitted_s = time.monotonic()
         self.started_s: float | None = None

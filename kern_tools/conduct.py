@@ -69,7 +69,7 @@ class Conduct:
         self._before: Moment | None = None
         self._watch: CapWatch | None = None
         self._bound_bytes: int | None = None
-        self._submitted = self._is_over = False
+        self._submitted = self._is_over = self._is_let_go = False
         self._pid = os.getpid()
         self._listing = threading.Lock()
         self._files: Files | None = None
@@ -104,6 +104,8 @@ class Conduct:
 
         A call whose caller was interrupted between two steps of ours is ended first.
         """
+        if self._is_let_go:
+            return
         self._is_over = True
         if self._submitted and not self.call.done.done():
             self.cancel()
@@ -117,6 +119,7 @@ class Conduct:
         self._forget_moment()
         self._listeners.stop()
         self._opened.note_end(self)
+        self._is_let_go = True
 
     def lose(self) -> None:
         """Do as `let_go` some time soon, for a caller that is gone.
@@ -233,8 +236,9 @@ class Conduct:
         """
         with self._listing:
             if self._files is None:
-                self._files = Files([], total=0, complete=True)
-                if self._before is not None:
+                if self._before is None:
+                    self._files = Files([], total=0, complete=True)
+                else:
                     self._files = self._opened.workspace.changes_since(self._before)
             return self._files
 

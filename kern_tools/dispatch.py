@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
@@ -44,6 +45,7 @@ class Dispatch:
         self._max_running = max_running
         self._waiting: deque[Call] = deque()
         self._running: set[Call] = set()
+        self._counting = threading.Lock()
         self._closed = False
         self._emptied: Future[None] | None = None
 
@@ -102,10 +104,19 @@ class Dispatch:
         self._start_next()
 
     def _start_next(self) -> None:
-        while self._waiting and len(self._running) < self._max_running:
+        while (call := self._next()) is not None:
+            self._carrier.begin(call)
+
+    def _next(self) -> Call | None:
+        with self._counting:
+            if not self._waiting or self._is_full():
+                return None
             call = self._waiting.popleft()
             self._note_running(call)
-            self._carrier.begin(call)
+            return call
+
+    def _is_full(self) -> bool:
+        return len(self._running) >= self._max_running
 
     def _note_running(self, call: Call) -> None:
         self._running.add(call)

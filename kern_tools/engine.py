@@ -48,7 +48,7 @@ class Timer:
 class Engine:
     """An event loop on a thread of its own: descriptors, timers, posted calls.
 
-    Everything but `post` may be used in the engine thread only.
+    Everything but `post` and `unwatch` may be used in the engine thread only.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,10 @@ class Engine:
         self._poll.register(descriptor, READ)
 
     def unwatch(self, descriptor: int) -> None:
-        """Stop watching; a descriptor that is not watched is ignored."""
+        """Stop watching; a descriptor that is not watched is ignored.
+
+        Any thread may ask, for a descriptor that stays open meanwhile.
+        """
         if self._watched.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)
 

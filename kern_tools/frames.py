@@ -109,27 +109,41 @@ class FrameReader:
 
     def __init__(self) -> None:
         self.broken = False
-        self._data = bytearray()
+        self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """Add bytes; give the frames that are now whole."""
         if self.broken:
             return []
-        self._data += data
+        source: bytes | bytearray = data
+        if self._rest:
+            self._rest += data
+            source = self._rest
+        frames, start = self._split(source)
+        if source is self._rest:
+            del self._rest[:start]
+        else:
+            self._rest += source[start:]
+        return frames
+
+    def _split(
+        self, source: bytes | bytearray
+    ) -> tuple[list[tuple[bytes, bytes]], int]:
+        """Give the frames that are whole, and where they end."""
         frames: list[tuple[bytes, bytes]] = []
-        start = 0
-        while len(self._data) - start >= 5:
-            size = int.from_bytes(self._data[start + 1 : start + 5], "little")
+        start, length = 0, len(source)
+        while length - start >= 5:
+            size = int.from_bytes(source[start + 1 : start + 5], "little")
             if size > MAX_FRAME_BYTES:
                 self.broken = True
                 break
-            if len(self._data) - start < 5 + size:
+            end = start + 5 + size
+            if end > length:
                 break
-            kind = bytes(self._data[start : start + 1])
-            frames.append((kind, bytes(self._data[start + 5 : start + 5 + size])))
-            start += 5 + size
-        del self._data[:start]
-        return frames
+            kind = bytes(source[start : start + 1])
+            frames.append((kind, bytes(source[start + 5 : end])))
+            start = end
+        return frames, start
 
 
 def rich_result(payload: bytes) -> RichResult | None:

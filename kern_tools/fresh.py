@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .box import Box
 from .imports import imported_modules
+from .lending import Lender
 
 if TYPE_CHECKING:
     from .call import Call
@@ -24,12 +25,12 @@ REFILL_AFTER_S = 0.05
 BREATH_S = 0.005
 """How long the caller has for itself before its next warm box is started."""
 WARM_PER_PROCESS = 2 * (os.cpu_count() or 1)
-PRELOAD = ("_ast", "os", "traceback", "linecache")
+PRELOAD = ("_ast", "atexit", "os", "traceback", "linecache")
 _warm: set[Box] = set()  # in the engine thread only
 os.register_at_fork(after_in_child=_warm.clear)  # they are the parent's
 
 
-class FreshBoxes:
+class FreshBoxes(Lender):
     """The boxes of a sandbox whose calls share nothing but files.
 
     Args:
@@ -54,6 +55,7 @@ class FreshBoxes:
         is_own: Callable[[str], bool] = lambda name: False,
         on_change: Callable[[Box], None],
     ) -> None:
+        super().__init__()
         self._engine = engine
         self._is_own = is_own
         self._cold = cold
@@ -61,11 +63,10 @@ class FreshBoxes:
         self._prewarm = prewarm if warm is not None else 0
         self._timeout_s = timeout_s
         self._on_change = on_change
-        self._boxes: set[Box] = set()
         self._spares: list[Box] = []
         self._closed = False
-        self._calls = 0
-        self._wanted: tuple[str, ...] = ()
+        self._calls: set[Call] = set()
+        self._last_cell = ""
         self._noticed: set[str] = set()
         self._waiters: list[Future[bool]] = []
 
@@ -73,17 +74,30 @@ class FreshBoxes:
 
     def begin(self, call: Call) -> None:
         """Give the call a waiting box, or start one."""
-        if call.work.is_cell and call.work.code is not None:
-            self._wanted = imported_modules(call.work.code)
         spare = self._take_spare(call)
-        self._calls += 1
-        call.done.add_done_callback(lambda _: self._engine.post(self._after_call))
+        self._note_call(call)
         if spare is not None:
             spare.serve(call)
-            due = time.monotonic() + REFILL_AFTER_S
-            self._engine.at(due, self.refill)
+            self._refill_later()
         else:
             self._start_cold(call)
+
+    def lend(self, call: Call) -> Box | None:
+        """Lend a warm box, for a call that it ends with."""
+        spare = self._take_spare(call)
+        if spare is None:
+            return None
+        if not spare.lend(call):
+            self._engine.post(spare.see_off)
+            return None
+        call.done.add_done_callback(lambda _: self._engine.post(spare.see_off))
+        self._note_call(call)
+        return spare
+
+    def take_back(self, call: Call) -> None:
+        """Go on with a call whose caller was lent a box."""
+        super().take_back(call)
+        self._refill_later()
 
     def close(self) -> None:
         """Kill every box; none is started any more."""
@@ -91,11 +105,6 @@ class FreshBoxes:
         for box in list(self._boxes):
             box.kill()
         self._tell_ready()
-
-    @property
-    def empty(self) -> bool:
-        """Nothing is left of any box."""
-        return not self._boxes
 
     # -- warm boxes
 
@@ -114,14 +123,25 @@ class FreshBoxes:
             self._engine.at(time.monotonic() + IDLE_S, partial(self._let_go, box))
         self._tell_ready()
 
-    def _after_call(self) -> None:
-        self._calls -= 1
-        if self._calls == 0 and not self._closed:
+    def _note_call(self, call: Call) -> None:
+        """Count a call; any thread may do so."""
+        if call.work.is_cell and call.work.code is not None:
+            self._last_cell = call.work.code
+        self._calls.add(call)
+        after = partial(self._after_call, call)
+        call.done.add_done_callback(lambda _: self._engine.post(after))
+
+    def _after_call(self, call: Call) -> None:
+        self._calls.discard(call)
+        if not self._calls and not self._closed:
             self._engine.at(time.monotonic() + BREATH_S, self._refill_in_peace)
 
     def _refill_in_peace(self) -> None:
-        if self._calls == 0:
+        if not self._calls:
             self.refill()
+
+    def _refill_later(self) -> None:
+        self._engine.at(time.monotonic() + REFILL_AFTER_S, self.refill)
 
     def when_ready(self) -> Future[bool]:
         """Give a future of whether as many boxes wait as were asked for.
@@ -138,15 +158,26 @@ class FreshBoxes:
         return ready
 
     def _take_spare(self, call: Call) -> Box | None:
-        """Take a box that is ready; one that is still built could be stuck."""
+        """Take a box that is ready; one that is still built could be stuck.
+
+        Any thread may do so.
+        """
         if call.timeout_s > self._timeout_s:
             return None
-        for box in self._spares:
-            if box.settled and box.lives() and not self._is_shadowed(box):
-                self._spares.remove(box)
-                _warm.discard(box)
+        for box in list(self._spares):
+            fits = box.settled and box.lives() and not self._is_shadowed(box)
+            if fits and self._claim(box):
                 return box
         return None
+
+    def _claim(self, box: Box) -> bool:
+        """Have a warm box wait no longer; False where another thread was quicker."""
+        try:
+            self._spares.remove(box)
+        except ValueError:
+            return False
+        _warm.discard(box)
+        return True
 
     def _is_shadowed(self, box: Box) -> bool:
         """The workspace has a module by now of a name that the box has imported."""
@@ -156,14 +187,12 @@ class FreshBoxes:
         """Give what the last cell imported, for the next is often like it."""
         return tuple(
             name
-            for name in self._wanted
+            for name in imported_modules(self._last_cell)
             if name not in self._noticed and not self._is_own(name)
         )
 
     def _let_go(self, box: Box) -> None:
-        if box in self._spares:
-            self._spares.remove(box)
-            _warm.discard(box)
+        if self._claim(box):
             box.kill()
 
     def _drop_spare(self, box: Box) -> None:

@@ -24,7 +24,6 @@ from .binary import find_kern
 from .call import Call, Work
 from .deps import Deps
 from .descriptors import explained
-from .dispatch import Dispatch
 from .engine import engine
 from .faults import ConfigError
 from .fresh import IDLE_S, PRELOAD, FreshBoxes
@@ -34,7 +33,7 @@ from .launch import Launch, Launcher
 from .names import BOX_ROOT
 from .prune import prune_once
 from .session import SessionBox
-from .shortcut import SessionDispatch
+from .shortcut import LendingDispatch
 from .spilling import make_home
 from .uses import Use, use
 from .workspace import SCAN_LIMIT_ENTRIES, Workspace
@@ -119,7 +118,9 @@ class Holdings:
             is_own=partial(module_at, self.workspace.root),
             on_change=self._on_box_end,
         )
-        self.dispatch = Dispatch(self._engine, self._fresh_boxes, config.max_running)
+        self.dispatch = LendingDispatch(
+            self._engine, self._fresh_boxes, config.max_running
+        )
 
     def serve_session(self) -> None:
         """Have all calls run in one box.
@@ -142,7 +143,7 @@ class Holdings:
             max_age_s=config.max_age_s,
             on_change=self._on_box_end,
         )
-        self.dispatch = SessionDispatch(self._engine, self._session_box)
+        self.dispatch = LendingDispatch(self._engine, self._session_box, max_running=1)
 
     def when_ready(self) -> Future[bool]:
         """Give a future that resolves once the warm boxes are ready."""

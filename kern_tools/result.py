@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, computed_field
@@ -195,7 +194,9 @@ class ExecutionResult(_Model):
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None
     ) -> dict[str, str]:
-        from .escaping import escape  # notebooks alone show results
+        import html  # notebooks alone show results
+
+        from .escaping import escape
         from .markup import stream, value
 
         verdict = self.fault.type if self.fault else f"exit {self.exit_code}"

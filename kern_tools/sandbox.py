@@ -47,6 +47,7 @@ class Sandbox(SandboxCalls, SandboxFiles):
         self._pid = os.getpid()
         self._opened: Opened | None = None
         self._opening: Opening | None = None
+        self._facts: SandboxFacts | None = None
         self._closed = False
         self._one_opens = threading.Lock()
 
@@ -150,12 +151,19 @@ class Sandbox(SandboxCalls, SandboxFiles):
         from .facts import SandboxFacts
 
         opened = self._ready()
-        return SandboxFacts.of(
+        limits_enforced = opened.known_limits()
+        known = self._facts
+        if known is not None and known.limits_enforced == limits_enforced:
+            return known
+        facts = SandboxFacts.of(
             self.config,
             opened.image,
-            limits_enforced=opened.known_limits(),
+            limits_enforced=limits_enforced,
             deps=opened.deps,
         )
+        if opened.deps is None and opened.image.host_python:  # else more may be found
+            self._facts = facts
+        return facts
 
     def system_prompt(
         self,

@@ -69,11 +69,6 @@ class Service:
         deadline = call.begin()
         self._after(deadline - time.monotonic(), self._on_deadline)
 
-    @property
-    def _in_first_process(self) -> bool:
-        """The call runs in the box's first process, which ends with it."""
-        return self._box.launch.mode == "fresh"
-
     # -- the beginning
 
     def hand_over(self) -> None:
@@ -135,7 +130,7 @@ class Service:
 
     def _on_done(self) -> None:
         """The driver says that the call is over."""
-        if self._in_first_process:
+        if self._box.for_one_call:
             self._box.kill()  # nothing it does afterwards counts
             return
         self._finish(self._box.evidence, box_gone=False)

@@ -11,6 +11,7 @@ from .box import Box
 from .call import Call, Work
 from .dispatch import leaving
 from .faults import SandboxFault, startup_fault
+from .lending import Lender
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -37,7 +38,7 @@ class SetupFailed(Exception):
         )
 
 
-class SessionBox:
+class SessionBox(Lender):
     """The box of a sandbox in `resident` or `kernel` mode; one call at a time.
 
     Args:
@@ -49,6 +50,8 @@ class SessionBox:
         on_change: Told when a box is gone.
     """
 
+    takes_turns = True
+
     def __init__(
         self,
         engine: Engine,
@@ -59,6 +62,7 @@ class SessionBox:
         max_age_s: float,
         on_change: Callable[[Box], None],
     ) -> None:
+        super().__init__()
         self._engine = engine
         self._launch = launch
         self._setup_code = setup_code
@@ -67,7 +71,6 @@ class SessionBox:
         self._on_change = on_change
         self._box: Box | None = None
         self._left: Box | None = None  # not to be lent any more
-        self._boxes: set[Box] = set()
         self._opened_s = 0.0
         self._had_calls = False
         self._closed = False
@@ -90,36 +93,14 @@ class SessionBox:
         for box in list(self._boxes):
             box.kill()
 
-    @property
-    def empty(self) -> bool:
-        """Nothing is left of any box."""
-        return not self._boxes
-
-    @property
-    def guest(self) -> Call | None:
-        """The call to whose caller the box is lent."""
-        guests = (box.guest for box in list(self._boxes))
-        return next((call for call in guests if call is not None), None)
-
     def lend(self, call: Call) -> Box | None:
-        """Lend a kernel's box to the caller of a cell, if it could serve it now."""
+        """Lend a kernel's box; a resident one serves a call in a child of its own."""
         box = self._box
         if box is None or box is self._left or box.launch.mode != "kernel":
             return None
-        if not call.work.is_cell or self._is_too_old(box, call):
+        if self._is_too_old(box, call):
             return None
         return box if box.lend(call) else None
-
-    def take_back(self, call: Call) -> None:
-        """Go on with a call whose caller was lent the box."""
-        for box in list(self._boxes):
-            box.take_back(call)
-
-    def replace(self, call: Call) -> None:
-        """End the box that the caller of a call was lent, and that did not answer."""
-        for box in list(self._boxes):
-            if box.guest is call:
-                box.refuse()
 
     def leave(self) -> None:
         """Have the next call in a new box; any thread may ask."""

@@ -1,8 +1,8 @@
 """The short way of a call: its caller's own thread asks the box, and listens.
 
-A cell of a kernel is often over before two threads could wake each other. So a caller,
-who waits anyway, is lent the box for the call's first moments. Whatever takes longer,
-or does not come to its own end, is the engine's: it takes the box back.
+A cell is often over before two threads could wake each other. So a caller, who waits
+anyway, is lent a box for the call's first moments. Whatever takes longer, or does not
+come to its own end, is the engine's: it takes the box back.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from .box import Box
     from .call import Call
     from .engine import Engine
-    from .session import SessionBox
+    from .lending import Lender
 
-HERE_S = 0.002
+HERE_S = 0.005
+GONE_S = 0.05
+"""How long a caller waits for the end of a box that it has killed."""
 
 
 def serve_here(box: Box, call: Call) -> None:
     """Have the box run a cell, and stay with it for `HERE_S`.
 
     Args:
-        box: A kernel's, lent to this call.
+        box: Lent to this call.
         call: It is over afterwards, or to be taken back by the engine.
 
     Raises:
@@ -40,37 +42,46 @@ def serve_here(box: Box, call: Call) -> None:
     call.begin()
     hand_over(box.control, call)
     call.close_writers()
+    if not _hear_end(box, call):
+        return
+    if box.for_one_call and not box.end_here(GONE_S):
+        return
+    call.notes = box.notes
+    gone = box.for_one_call
+    call.finish(Evidence(ran=True, exit_code=call.exit_code, box_gone=gone))
+
+
+def _hear_end(box: Box, call: Call) -> bool:
+    """Take what the driver says; tell whether it said that the cell is over."""
+    assert box.control is not None
     poll = select.poll()
     poll.register(box.control, select.POLLIN)
     until_s = time.monotonic() + min(HERE_S, call.timeout_s)
     while (left_s := until_s - time.monotonic()) > 0 and poll.poll(left_s * 1000):
         frames = box.read_frames()
         if frames is None:
-            return
+            return False
         for kind, payload in frames:
             call.take(kind, payload)
         if call.exit_code is not None:
-            call.notes = box.notes
-            call.finish(Evidence(ran=True, exit_code=call.exit_code, box_gone=False))
-            return
+            return True
+    return False
 
 
-class SessionDispatch(Dispatch):
-    """The calls of a sandbox with one box, which it lends to their callers."""
+class LendingDispatch(Dispatch):
+    """The calls of a sandbox that lends its boxes to their callers."""
 
-    def __init__(self, engine: Engine, session: SessionBox) -> None:
-        super().__init__(engine, session, max_running=1)
-        self._session = session
-        self._interrupted: Call | None = None
-        self._caller = 0  # the thread that is or was lent the box
+    def __init__(self, engine: Engine, lender: Lender, max_running: int) -> None:
+        super().__init__(engine, lender, max_running)
+        self._lender = lender
 
     def submit_here(self, call: Call) -> None:
         """Do as `submit`; a short call may be over by the end of this.
 
-        For a caller who waits for the call anyway, and when no other call can begin.
+        For a caller who waits for the call anyway.
         """
-        self._caller = threading.get_ident()
-        box = None if self._closed else self._session.lend(call)
+        call.caller = threading.get_ident()
+        box = self._borrow(call)
         if box is None:
             self.submit(call)
             return
@@ -84,26 +95,36 @@ class SessionDispatch(Dispatch):
         finally:
             if not call.done.done():
                 self._engine.post(partial(go_on, call))
+            elif not self._lender.takes_turns:  # else none is waiting
+                self._engine.post(self._start_next)
+
+    def _borrow(self, call: Call) -> Box | None:
+        if self._closed or not call.work.is_cell:
+            return None
+        if self._lender.takes_turns:
+            return self._lender.lend(call)
+        with self._counting:
+            return None if self._waiting or self._is_full() else self._lender.lend(call)
+
+    def _is_full(self) -> bool:
+        running = sum(not call.done.done() for call in list(self._running))
+        return running + len(self._lender.guests) >= self._max_running
 
     def end(self, call: Call, why: EndedBy) -> None:
         """Do as `Dispatch.end`; a caller who asks has left the box."""
-        if threading.get_ident() == self._caller:
+        if threading.get_ident() == call.caller:
             self._engine.post(partial(self._take_back, call))
         super().end(call, why)
 
     def interrupt(self) -> None:
-        """Do as `Dispatch.interrupt`, with the call whose caller has the box."""
-        guest = self._session.guest  # a later one is not meant
+        """Do as `Dispatch.interrupt`, with the calls whose callers have a box."""
+        guests = self._lender.guests  # later ones are not meant
         super().interrupt()
-        if guest is not None:
-            self._engine.post(partial(self._interrupt_guest, guest))
-
-    def _interrupt_guest(self, guest: Call) -> None:
-        if guest.service is None:  # else it was running, and is interrupted
-            self._interrupted = guest
+        for guest in guests:
+            self._engine.post(partial(_interrupt_guest, guest))
 
     def _end(self, call: Call, why: EndedBy) -> None:
-        if self._session.guest is call:  # its caller has the box, and leaves it soon
+        if call in self._lender.guests:  # its caller has a box, and leaves it soon
             call.unwanted = True
             again = partial(self._end, call, why)
             self._engine.at(time.monotonic() + HERE_S, again)
@@ -111,17 +132,21 @@ class SessionDispatch(Dispatch):
             super()._end(call, why)
 
     def _send_elsewhere(self, call: Call) -> None:
-        self._session.replace(call)
+        self._lender.replace(call)
         call.withdraw()
         self._queue(call)
 
     def _take_back(self, call: Call) -> None:
-        if self._session.guest is not call:
+        if call not in self._lender.guests:
             return
-        interrupted, self._interrupted = self._interrupted is call, None
         self._note_running(call)
-        self._session.take_back(call)
+        self._lender.take_back(call)
         if self._closed:
             self._end(call, "close")
-        elif interrupted and call.service is not None:
+        elif call.interrupted and call.service is not None:
             call.service.interrupt()
+
+
+def _interrupt_guest(guest: Call) -> None:
+    if guest.service is None:  # else it was running, and is interrupted
+        guest.interrupted = True

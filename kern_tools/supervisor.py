@@ -27,6 +27,7 @@ class Supervisor:
         self.notes = Capture(notes_bytes)
         self.pidfd = self.alive = self._started = -1
         self._process: subprocess.Popen[bytes] | None = None
+        self._read = (0, "")
 
     def start(self, launch: Launch, *, stdin: int, stdout: int) -> None:
         """Start kern.
@@ -53,6 +54,13 @@ class Supervisor:
                 os.close(descriptor)
             self.notes.close_writer()
         self.pidfd = os.pidfd_open(self._process.pid)
+
+    @property
+    def said(self) -> str:
+        """The notes, as far as they were read."""
+        if self._read[0] != self.notes.total_bytes:
+            self._read = self.notes.total_bytes, self.notes.text()[0]
+        return self._read[1]
 
     @property
     def pid(self) -> int | None:

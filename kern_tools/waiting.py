@@ -27,10 +27,12 @@ def wait_for(call: Call, cancel: Callable[[], None]) -> Evidence:
         BaseException: What interrupted the wait, once the box is gone.
     """
     try:
-        while not call.done.done():
-            with suppress(TimeoutError):
+        while True:
+            try:
                 return call.done.result(_LOOK_AGAIN_S)
-        return call.done.result()
+            except TimeoutError:
+                if call.done.done():
+                    return call.done.result()
     except BaseException:  # also what a signal handler of the host raises
         if not call.done.done():
             cancel()

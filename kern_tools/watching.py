@@ -26,6 +26,8 @@ _MASK = (
 )
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
+_MOST_BYTES = _EVENT.size + 256
+"""Of one event: where there was room for another, there was none."""
 _WATCHED = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs", "zfs", "overlay"})
 """File systems that nobody writes to past this kernel."""
 
@@ -90,6 +92,8 @@ class DirectoryEvents:
                 except BlockingIOError:
                     return
                 self._tell(data)
+                if len(data) < _READ_BYTES - _MOST_BYTES:
+                    return
 
     def _tell(self, data: bytes) -> None:
         start = 0

@@ -16,7 +16,7 @@ from kern_tools import ExecutionResult, Sandbox, SandboxClosed, shortcut
 from kern_tools.box import Box
 from kern_tools.call import Call
 from kern_tools.engine import engine
-from kern_tools.session import SessionBox
+from kern_tools.lending import Lender
 from kern_tools.shortcut import HERE_S, serve_here
 
 from .hosts import wait_until
@@ -56,22 +56,48 @@ def shown(result: ExecutionResult) -> list[str | None]:
     return [value.text for value in result.results]
 
 
-def carrier_of(sandbox: Sandbox) -> SessionBox:
-    """Give what holds the box."""
+@pytest.fixture
+def own_kernel() -> Generator[Sandbox]:
+    """Open a kernel for one test, with its box."""
+    with Sandbox(mode="kernel") as sandbox:
+        sandbox.run_code("1")
+        yield sandbox
+
+
+@pytest.fixture
+def fresh() -> Generator[Sandbox]:
+    """Open a sandbox that has a box ready."""
+    with Sandbox(prewarm=1) as sandbox:
+        assert sandbox.wait_ready(NET_S)
+        yield sandbox
+
+
+@pytest.fixture(params=["fresh", "own_kernel"])
+def lending(request: pytest.FixtureRequest) -> Sandbox:
+    """Give a sandbox that could lend a box at once."""
+    sandbox: Sandbox = request.getfixturevalue(request.param)
+    return sandbox
+
+
+def carrier_of(sandbox: Sandbox) -> Lender:
+    """Give what holds the boxes."""
     opened = sandbox._opened
     assert opened is not None
     carrier = opened.dispatch._carrier
-    assert isinstance(carrier, SessionBox)
+    assert isinstance(carrier, Lender)
     return carrier
 
 
 def is_lent(sandbox: Sandbox) -> bool:
     """Whether a caller has the box at this moment."""
-    return carrier_of(sandbox).guest is not None
+    return bool(carrier_of(sandbox).guests)
 
 
-def test_a_short_call_is_over_while_the_engine_stands_still(kernel: Sandbox) -> None:
+def test_a_short_call_is_over_while_the_engine_stands_still(
+    kernel: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing of it needs another thread."""
+    monkeypatch.setattr(shortcut, "HERE_S", NET_S)  # also on a busy machine
     kernel.run_code("1")
     with engine_held_up():
         results = [kernel.run_code(f"{n} + 1") for n in range(3)]
@@ -89,18 +115,96 @@ def test_a_call_that_takes_longer_is_taken_back_whole(kernel: Sandbox) -> None:
 def test_an_interrupt_reaches_a_call_whose_caller_has_the_box(kernel: Sandbox) -> None:
     """However early it comes; the kernel keeps its names."""
     kernel.run_code("kept = 1")
-    with ThreadPoolExecutor(1) as threads, engine_held_up():
-        call = threads.submit(kernel.run_code, ENDLESS)
-        wait_until(lambda: is_lent(kernel))
-        kernel.interrupt()
-    assert call.result(NET_S).exit_code == 130
+    interrupt_at_once(kernel)
     assert shown(kernel.run_code("kept, seen")) == ["(1, True)"]
 
 
-def test_closing_ends_a_call_whose_caller_has_the_box() -> None:
+def test_an_interrupt_reaches_a_call_that_has_a_box_of_its_own(fresh: Sandbox) -> None:
+    """Likewise."""
+    interrupt_at_once(fresh)
+
+
+def interrupt_at_once(sandbox: Sandbox) -> None:
+    """Interrupt a cell while its caller has the box."""
+    with ThreadPoolExecutor(1) as threads, engine_held_up():
+        call = threads.submit(sandbox.run_code, ENDLESS)
+        wait_until(lambda: is_lent(sandbox))
+        sandbox.interrupt()
+    assert call.result(NET_S).exit_code == 130
+
+
+def test_a_short_call_of_a_warm_box_needs_no_other_thread(
+    fresh: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its box is gone by then, and the next call has another."""
+    monkeypatch.setattr(shortcut, "HERE_S", NET_S)  # also on a busy machine
+    with engine_held_up():
+        result = fresh.run_code("import os\nos.environ['LEFT'] = '1'\nprint('here')")
+    assert (result.stdout, result.warm, result.exit_code) == ("here\n", True, 0)
+    assert shown(fresh.run_code("import os\nos.environ.get('LEFT', '')")) == ["''"]
+
+
+def test_a_call_of_a_warm_box_that_takes_longer_is_whole(fresh: Sandbox) -> None:
+    """The engine goes on where its caller left."""
+    result = fresh.run_code(SLOW)
+    assert (result.stdout, shown(result)) == ("begun\n", ["'slept'"])
+
+
+def test_what_claims_to_be_over_is_over(fresh: Sandbox) -> None:
+    """A cell that sends the driver's last word lives no longer than its call."""
+    result = fresh.run_code(
+        "import os, socket, subprocess\n"
+        "open('mine', 'w').close()\n"
+        "subprocess.Popen(['sh', '-c', 'sleep 1; echo late >late'])\n"
+        "for number in range(3, 64):\n"
+        "    try:\n"
+        "        control = socket.socket(fileno=number)\n"
+        "        control.send(b'x\\x01\\0\\0\\x007')\n"
+        "    except OSError: pass\n"
+        "while True: open('mine', 'a').write('.')"
+    )
+    assert result.exit_code == 7
+    size = (fresh.workspace.root / "mine").stat().st_size
+    assert fresh.run_code("import time\ntime.sleep(1.2)").files == []
+    assert (fresh.workspace.root / "mine").stat().st_size == size
+    assert not (fresh.workspace.root / "late").exists()
+
+
+def test_no_more_calls_run_than_may_while_their_callers_have_the_boxes() -> None:
+    """Those that came too many run afterwards."""
+    cell = (
+        "import os\n"
+        "os.mkdir('here')\n"
+        "for _ in range(2_000): os.listdir('.')\n"
+        "os.rmdir('here')"
+    )
+    with (
+        Sandbox(prewarm=4, max_running=1) as sandbox,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        assert sandbox.wait_ready(NET_S)
+        calls = [threads.submit(sandbox.run_code, cell) for _ in range(16)]
+        results = [call.result(NET_S) for call in calls]
+    assert [result.code_stderr for result in results] == [""] * 16
+
+
+def test_each_of_several_callers_has_a_box_of_its_own() -> None:
+    """However they come together."""
+    with Sandbox(prewarm=4) as sandbox, ThreadPoolExecutor(8) as threads:
+        for _ in range(3):
+            assert sandbox.wait_ready(NET_S)
+            calls = [
+                threads.submit(sandbox.run_code, f"import os\n{n}, os.getpid()")
+                for n in range(8)
+            ]
+            said = [shown(call.result(NET_S)) for call in calls]
+            assert said == [[f"({n}, 1)"] for n in range(8)]
+
+
+def test_closing_ends_a_call_whose_caller_has_the_box(lending: Sandbox) -> None:
     """Its caller is told, and nothing is left."""
-    with Sandbox(mode="kernel") as sandbox, ThreadPoolExecutor(2) as threads:
-        sandbox.run_code("1")
+    sandbox = lending
+    with ThreadPoolExecutor(2) as threads:
         with engine_held_up():
             call = threads.submit(sandbox.run_code, ENDLESS)
             wait_until(lambda: is_lent(sandbox))
@@ -208,6 +312,14 @@ def test_a_call_that_ends_its_box_at_once_says_so(kernel: Sandbox) -> None:
     result = kernel.run_code("import os\nos._exit(7)")
     assert (result.exit_code, result.fault, result.state_lost) == (7, None, True)
     assert kernel.run_code("1").state_new
+
+
+def test_what_ends_a_warm_box_at_once_is_known(fresh: Sandbox) -> None:
+    """It is no end of the cell's own."""
+    result = fresh.run_code("import os\nos.kill(os.getpid(), 11)\nos._exit(7)")
+    assert (result.exit_code, result.fault) == (7, None)
+    result = fresh.run_code("import ctypes\nctypes.string_at(0)")
+    assert (result.exit_code, result.signal, result.fault) == (139, 11, None)
 
 
 def test_what_a_thread_shows_between_calls_is_in_no_result(kernel: Sandbox) -> None:

@@ -1,6 +1,7 @@
 """The tools of a sandbox as LangChain tools, for LangChain and LangGraph alike."""
 
-from __future__ import annotations
+# Annotations are no strings here: the framework reads those of `_run` at every call,
+# and would compile them each time.
 
 import sys
 from collections.abc import Callable, Sequence
@@ -177,6 +178,7 @@ class KernTool(BaseTool):
     def _packed(self, reply: Reply, call_id: str | None) -> tuple[Any, Any]:
         images = reply.images if self._images else ()
         content: Any = reply.text
+        artifact = reply.artifact
         if images:
             content = [{"type": "text", "text": reply.text}]
             content += [
@@ -184,15 +186,15 @@ class KernTool(BaseTool):
                 for image in images
             ]
         if call_id is None:
-            return content, reply.artifact
+            return content, artifact
         message = ToolMessage(
             content,
-            artifact=reply.artifact,
+            artifact=artifact,
             status="error" if reply.is_error else "success",
             name=self.name,
             tool_call_id=call_id,
         )
-        return message, reply.artifact
+        return message, artifact
 
 
 def _written(arguments: object) -> object:

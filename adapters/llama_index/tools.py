@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import NoneType
 from typing import Any, Literal, cast
 from uuid import uuid4
 
@@ -252,16 +253,24 @@ class KernFunctionTool(FunctionTool):
                 ImageBlock(image=image.data, image_mimetype=image.mime)
                 for image in reply.images
             ]
-        # A lone surrogate in what the model wrote would fail every serializer.
-        raw = {"args": args, "kwargs": kwargs}
-        written = json.dumps(raw, ensure_ascii=False, default=repr)
+        named = {_plain(name): _plain(value) for name, value in kwargs.items()}
         return ToolOutput(
             tool_name=reply.name,
             blocks=blocks,
-            raw_input=json.loads(written.encode(errors="replace")),
+            raw_input={"args": [_plain(value) for value in args], "kwargs": named},
             raw_output=reply.artifact,
             is_error=reply.is_error,
         )
+
+
+def _plain(written: object) -> Any:
+    """Give what a model wrote as every serializer takes it: no lone surrogate."""
+    if type(written) in (int, float, bool, NoneType):
+        return written
+    if isinstance(written, str) and written.isascii():
+        return written
+    text = json.dumps(written, ensure_ascii=False, default=repr)
+    return json.loads(text.encode(errors="replace"))
 
 
 async def _conversation(context: Context[Any]) -> str | None:

@@ -7,7 +7,7 @@ the SDK is not imported, so that any version of it will do, and a plain server t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kern_tools.adapters.openai.offered import Offered, call_of, wire_answer
@@ -100,6 +100,10 @@ class OpenAITools:
     strict: bool
     images: bool
     shell_tool: Tool
+    _offered: Offered = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_offered", Offered(self.tools, self.shell_tool))
 
     @property
     def chat(self) -> list[Any]:
@@ -174,12 +178,11 @@ class OpenAITools:
     def _sorted(
         self, turn: object, conversation: object, on_output: OnOutput | None
     ) -> tuple[list[tuple[WireCall, Call]], list[Any]]:
-        offered = Offered(self.tools, self.shell_tool)
         ours: list[tuple[WireCall, Call]] = []
         unanswered: list[Any] = []
         seen: list[tuple[Any, ...]] = []
         for wire in calls_in(turn):
-            tool = offered.tool(wire)
+            tool = self._offered.tool(wire)
             if not isinstance(tool, Tool) or wire.call_id is None:
                 unanswered.append(wire.raw)
                 continue
