@@ -12,6 +12,9 @@ READY2 := $(VENV2)/.ready
 VENV3 := .venv-mutants
 READY3 := $(VENV3)/.ready
 ARGS ?=
+# Without it each of the workers, and each program that a test starts, would compile
+# everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Most tests wait for boxes half of their time: more of them than processors.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
 IN_PARALLEL := -n $(WORKERS) --dist loadfile
@@ -22,6 +25,8 @@ OPENAI2 := tests/test_scripted.py $(addprefix tests/adapters/test_,openai.py \
 OPENAI2_WHOLE := tests/test_scripted.py $(wildcard tests/adapters/test_openai*.py \
 	tests/adapters/test_llama_index*.py tests/adapters/test_mcp*.py)
 WHOLE := HYPOTHESIS_PROFILE=verify
+MEASURED := -m 'not vm and not model and not cluster' -o timeout=0 \
+	-o faulthandler_timeout=0
 
 # The first that runs and is new enough: a version manager's shim may exist and fail.
 PYTHON ?= $(firstword $(shell for python in \
@@ -29,7 +34,12 @@ PYTHON ?= $(firstword $(shell for python in \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done))
 
-.PHONY: help setup setup-openai2 demo test test-openai2 verify-test verify-openai2 verify-vm lint format bench soak test-envs test-vm test-cluster test-model verify verify-attack mutants clean
+# As pip does it, which has templates that are no Python passed over too, but on all
+# processors.
+compile = $(1) -m compileall -qq -j 0 "$$($(1) -c \
+	'import sysconfig; print(sysconfig.get_path("purelib"))')" || :
+
+.PHONY: help setup setup-openai2 compile-tests demo test test-openai2 verify-test verify-openai2 verify-vm lint format bench soak test-envs test-vm test-cluster test-model verify verify-attack coverage mutants clean
 
 help:
 	@echo "make setup    the environment in $(VENV), with everything below needs"
@@ -44,6 +54,7 @@ help:
 	@echo "make soak     ten thousand calls, 256 conversations; minutes"
 	@echo "make test-envs  the contracts on other Pythons, on the oldest and newest packages"
 	@echo "make verify-attack  the attacks whole: ten thousand examples of each property"
+	@echo "make coverage  the lines and branches that no test reaches; an hour"
 	@echo "make mutants  mutation check of what models and developers rely on most; long"
 	@echo "make verify   everything, whole: lint, tests, openai 2, virtual machine, cluster"
 	@echo "make clean    remove what the targets made, environments included"
@@ -59,7 +70,8 @@ $(READY): pyproject.toml
 	|| $(PYTHON) -m venv $(VENV) 2>/dev/null \
 	|| { $(PYTHON) -m venv --clear --without-pip $(VENV) \
 	&& $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
+	@$(call compile,$(BIN)/python)
 	@touch $@
 
 setup-openai2: $(READY2)
@@ -78,14 +90,19 @@ $(READY2): pyproject.toml $(READY)
 	@$(BIN)/python -m pip --python $(VENV2)/bin/python check
 	@touch $@
 
+# Once, before several workers would each do it: pytest compiles tests in its own way.
+compile-tests: $(READY)
+	@$(BIN)/pytest --collect-only --quiet >/dev/null
+
 demo: $(READY)
 	$(BIN)/kern-tools demo $(ARGS)
 
 test: $(READY)
 	$(BIN)/pytest $(IN_PARALLEL) $(ARGS)
 
+# Two workers: `.ci/run` has the virtual machine run beside it.
 test-openai2: $(READY2)
-	$(VENV2)/bin/pytest $(IN_PARALLEL) $(OPENAI2) $(ARGS)
+	$(VENV2)/bin/pytest -n 2 --dist loadfile $(OPENAI2) $(ARGS)
 	$(VENV2)/bin/pytest tests/test_cookbooks.py -k 'runs and 05'
 
 test-vm: $(READY)
@@ -102,6 +119,17 @@ test-model: $(READY) $(READY2)
 verify-attack: $(READY)
 	HYPOTHESIS_PROFILE=verify $(BIN)/pytest tests/attack -n auto --dist load \
 	-m "not vm and not model" -o timeout=0 -o faulthandler_timeout=0 $(ARGS)
+
+# Some tests start programs under another account: these write their part too. The
+# parts count also where a test failed, as some do that are about speed or modules.
+coverage: $(READY) $(READY2)
+	@parts=$$(mktemp -d) && chmod 1777 "$$parts" && export COVERAGE_FILE="$$parts/.coverage"; \
+	$(BIN)/coverage run -m pytest $(IN_PARALLEL) $(MEASURED) $(ARGS); \
+	$(BIN)/coverage run -m pytest tests/cluster -m cluster -o timeout=0; \
+	$(VENV2)/bin/python -m coverage run -m pytest $(IN_PARALLEL) $(MEASURED) \
+	$(OPENAI2_WHOLE); \
+	COVERAGE_FILE=.coverage $(BIN)/coverage combine --quiet "$$parts"; rm -rf "$$parts"
+	$(BIN)/coverage report --skip-covered
 
 mutants: $(READY3)
 	$(VENV3)/bin/python -m tests.mutants $(ARGS)

@@ -149,12 +149,11 @@ class _Reader(Generic[M]):
         return property_meant(name, self.model)
 
     def _renamed(self, values: dict[Any, Any]) -> dict[str, Any]:
-        if values.keys() <= self.fields.keys():
-            return values
         renamed: dict[str, Any] = {}
         unknown: list[object] = []
         for position, (name, value) in enumerate(values.items()):
-            meant = self._property(name) if position < _NAMES_TRIED else None
+            is_tried = name in self.fields or position < _NAMES_TRIED
+            meant = self._property(name) if is_tried else None
             if meant is None or (meant != name and (meant in values | renamed)):
                 unknown.append(name)
                 continue
@@ -190,7 +189,7 @@ class _Reader(Generic[M]):
         text = values.get(field)
         if not isinstance(text, str) or len(text) > VALUE_MAX_BYTES:
             return values
-        if not text.lstrip()[:3].startswith(("{", "```", "~~~")):
+        if not text.lstrip().startswith(("{", "```", "~~~")):
             return values
         try:
             found, _ = read_json(text)
@@ -198,9 +197,8 @@ class _Reader(Generic[M]):
             return values
         if not is_object(found) or not found:
             return values
-        names = [self._property(name) for name in found]
-        inner = dict(zip(names, found.values(), strict=True))
-        if None in names or len(inner) < len(found) or field not in inner:
+        inner = {self._property(name): value for name, value in found.items()}
+        if None in inner or len(inner) < len(found) or field not in inner:
             return values
         self.repairs.append(f"read the JSON object in `{field}` as the arguments")
         outer = {k: v for k, v in values.items() if k != field and v is not None}
@@ -278,8 +276,8 @@ def _decoded(raw: bytes) -> str:
 
 
 def _where(text: str, position: int) -> str:
-    line = text.count("\n", 0, position) + 1
-    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    before = text[:position]
+    line, column = before.count("\n") + 1, position - before.rfind("\n")
     return f"at line {line}, character {column}"
 
 

@@ -174,10 +174,8 @@ class SandboxConfig(Options):
 
     def environment(self) -> dict[str, str]:
         """Reveal `env`, for the box alone."""
-        return {
-            name: value if isinstance(value, str) else value.get_secret_value()
-            for name, value in self.env.items()
-        }
+        kept = cast("Mapping[str, SecretStr]", self.env)
+        return {name: value.get_secret_value() for name, value in kept.items()}
 
     def public(self) -> dict[str, Any]:
         """Show every option as plain JSON, but no secret and no callback.

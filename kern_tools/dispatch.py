@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
@@ -45,7 +44,6 @@ class Dispatch:
         self._max_running = max_running
         self._waiting: deque[Call] = deque()
         self._running: set[Call] = set()
-        self._counting = threading.Lock()
         self._closed = False
         self._emptied: Future[None] | None = None
 
@@ -108,15 +106,21 @@ class Dispatch:
             self._carrier.begin(call)
 
     def _next(self) -> Call | None:
-        with self._counting:
-            if not self._waiting or self._is_full():
-                return None
-            call = self._waiting.popleft()
-            self._note_running(call)
-            return call
+        """Give the next call that may run; it counts before it is seen to fit."""
+        if not self._waiting:
+            return None
+        call = self._waiting[0]
+        self._running.add(call)
+        if self._count() > self._max_running:
+            self._running.discard(call)
+            return None
+        self._waiting.popleft()
+        self._note_running(call)
+        return call
 
-    def _is_full(self) -> bool:
-        return len(self._running) >= self._max_running
+    def _count(self) -> int:
+        """Count the calls that run."""
+        return len(self._running)
 
     def _note_running(self, call: Call) -> None:
         self._running.add(call)

@@ -178,17 +178,15 @@ def _trimmed(start: int, end: int, before: list[bytes], after: list[bytes]) -> _
 
 
 def _groups(data: bytes, changes: Iterator[_Change]) -> Iterator[list[_Change]]:
-    """Put changes together whose surroundings meet."""
-    group: list[_Change] = []
+    """Put changes together whose surroundings meet; there is at least one."""
+    group = [next(changes)]
     for change in changes:
-        if group:
-            between = data.count(b"\n", group[-1].end, change.start)
-            if between > 2 * CONTEXT_LINES:
-                yield group
-                group = []
+        between = data.count(b"\n", group[-1].end, change.start)
+        if between > 2 * CONTEXT_LINES:
+            yield group
+            group = []
         group.append(change)
-    if group:
-        yield group
+    yield group
 
 
 def _rows(

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO
 
 from .cache import cache_folder, made_cache_folder, tellable
-from .removal import remove_directory, remove_whole
+from .removal import remove_directory, remove_whole, wait_removed
 
 PREFIX = "kern-tools-"
 BOX_PREFIX = "kt-"
@@ -81,6 +81,7 @@ class Owner:
         What takes too long is left, with the mark by which others find it.
         """
         until_s = time.monotonic() + _AT_EXIT_S
+        wait_removed(until_s)  # two at once would be in each other's way
         folders, files = _named_in(self._parents, self.token)
         for folder in folders:
             if not remove_folder(folder, until_s=until_s):

@@ -70,9 +70,13 @@ def remove_whole(path: Path, descriptor: int, *, until_s: float = inf) -> bool:
     return True
 
 
-def wait_removed() -> None:
-    """Wait until nothing is left of what is removed in the background."""
-    _background.wait()
+def wait_removed(until_s: float = inf) -> None:
+    """Wait until nothing is left of what is removed in the background.
+
+    Args:
+        until_s: Wait no longer than to this time of `time.monotonic()`.
+    """
+    _background.wait(until_s)
 
 
 class _Background:
@@ -95,9 +99,13 @@ class _Background:
                 except RuntimeError:  # the process ends, which removes it too
                     self._thread = None
 
-    def wait(self) -> None:
-        while (thread := self._thread) is not None:
-            thread.join()
+    def wait(self, until_s: float) -> None:
+        while (left_s := until_s - time.monotonic()) > 0:
+            with self._lock:
+                thread = self._thread
+            if thread is None or not thread.is_alive():
+                return
+            thread.join(None if left_s == inf else left_s)
 
     def forget(self) -> None:
         """Close what a forked child inherited; the parent removes it."""

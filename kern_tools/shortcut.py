@@ -81,10 +81,15 @@ class LendingDispatch(Dispatch):
         For a caller who waits for the call anyway.
         """
         call.caller = threading.get_ident()
-        box = self._borrow(call)
+        box = self._lender.lend(call) if self._may_borrow(call) else None
         if box is None:
             self.submit(call)
-            return
+        elif not self._lender.takes_turns and self._count() > self._max_running:
+            self._engine.post(partial(self._send_elsewhere, call))
+        else:
+            self._serve_here(box, call)
+
+    def _serve_here(self, box: Box, call: Call) -> None:
         go_on = self._take_back
         try:
             serve_here(box, call)
@@ -98,17 +103,14 @@ class LendingDispatch(Dispatch):
             elif not self._lender.takes_turns:  # else none is waiting
                 self._engine.post(self._start_next)
 
-    def _borrow(self, call: Call) -> Box | None:
-        if self._closed or not call.work.is_cell:
-            return None
-        if self._lender.takes_turns:
-            return self._lender.lend(call)
-        with self._counting:
-            return None if self._waiting or self._is_full() else self._lender.lend(call)
+    def _may_borrow(self, call: Call) -> bool:
+        return call.work.is_cell and not self._closed and not self._waiting
 
-    def _is_full(self) -> bool:
+    def _count(self) -> int:
+        # Each of two threads adds its call before it counts, without a lock, which an
+        # interrupt could leave held: one of them sees that both are too many.
         running = sum(not call.done.done() for call in list(self._running))
-        return running + len(self._lender.guests) >= self._max_running
+        return running + len(self._lender.guests)
 
     def end(self, call: Call, why: EndedBy) -> None:
         """Do as `Dispatch.end`; a caller who asks has left the box."""

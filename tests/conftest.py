@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from kern_tools.image import ensure_image
-from tests.depth import examples
+from tests.depth import examples, leave_the_rest
 
 # For properties that say nothing themselves.
 settings.register_profile("part", examples(60, 1000))
@@ -28,6 +28,12 @@ pytest.register_assert_rewrite(
 )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what only `make verify` takes before it is looked for."""
+    leave_the_rest(items)
+
+
 def pytest_collection_finish() -> None:
     """Keep what frameworks made at their import out of every later collection.
 
@@ -40,10 +46,16 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def fresh_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Give one test a cache of its own, with the images that are there already."""
-    ensure_image()
-    old = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / "kern").symlink_to(Path(old) / "kern")
+    cache = cache_in(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     return cache / "kern-tools"
+
+
+def cache_in(folder: Path) -> Path:
+    """Make a cache with the images that are there already, and nothing else."""
+    ensure_image()
+    old = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = folder / "cache"
+    cache.mkdir()
+    (cache / "kern").symlink_to(Path(old) / "kern")
+    return cache

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -43,7 +43,51 @@ def partly(values: Iterable[T], in_part: Callable[[T], bool]) -> list[Any]:
     ]
 
 
+def in_part(is_taken: Callable[[pytest.Function], bool]) -> pytest.MarkDecorator:
+    """Leave to `make verify` the tests of a class or function that are not taken.
+
+    For clauses that are inherited, whose own parameters cannot be marked.
+
+    Args:
+        is_taken: Says of each test whether `make test` takes it.
+    """
+    return pytest.mark.part.with_args(is_taken)
+
+
+def crossed(every: int = 2) -> pytest.MarkDecorator:
+    """Take a part of each table with several axes: each value, and not each pair.
+
+    Of two axes every second pair is taken, of three and more every pair of two; each
+    axis needs two values at least. What has one axis is taken whole.
+
+    Args:
+        every: One cell in how many.
+    """
+    return in_part(lambda test: _steps(test) % every == 0)
+
+
+def leave_the_rest(items: Iterable[pytest.Item]) -> None:
+    """Mark what `in_part` left out."""
+    for item in items:
+        if not all(mark.args[0](item) for mark in item.iter_markers("part")):
+            item.add_marker(_WHOLE)
+
+
 _WHOLE = pytest.mark.verify
+
+
+def _steps(test: pytest.Function) -> int:
+    """Say how far a test is from the first of its table, along all axes together."""
+    place = test.callspec.indices if hasattr(test, "callspec") else {}
+    marks = test.iter_markers("parametrize")
+    together = [_names(mark.args[0]) for mark in marks]
+    for _, *others in together:
+        place = {name: at for name, at in place.items() if name not in others}
+    return sum(place.values()) if len(place) > 1 else 0
+
+
+def _names(axis: str | Sequence[str]) -> list[str]:
+    return [n.strip() for n in axis.split(",")] if isinstance(axis, str) else [*axis]
 
 
 def _each(value: object) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kern_tools import binary
 from kern_tools.binary import find_kern, kern_version
 from kern_tools.faults import HostError
 
@@ -125,6 +126,43 @@ def test_what_cannot_run_is_refused_by_name(
     with pytest.raises(HostError, match="is not kern: ") as caught:
         find_kern()
     assert caught.value.code == "not_kern"
+
+
+def test_a_file_that_is_gone_is_refused_by_name(tmp_path: Path) -> None:
+    """Somebody may have removed it since it was found."""
+    with pytest.raises(HostError, match="No such file") as caught:
+        kern_version(tmp_path / "gone")
+    assert caught.value.code == "not_kern"
+
+
+def test_a_program_that_never_answers_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is not waited for longer than a kern could take."""
+    monkeypatch.setattr(binary, "_VERSION_WAIT_S", 0.1)
+    silent = script(tmp_path / "silent", "exec sleep 60")
+    with pytest.raises(HostError, match="did not answer `--version`") as caught:
+        kern_version(silent)
+    assert caught.value.code == "not_kern"
+
+
+@pytest.mark.usefixtures("nothing_beside_python")
+@pytest.mark.parametrize("is_there", [False, True], ids=["gone", "another"])
+def test_a_file_that_the_wheel_did_not_bring_is_not_taken_for_its_own(
+    is_there: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The RECORD says which bytes were installed."""
+    record = tmp_path / "site" / "kern_sandbox-1.0.dist-info" / "RECORD"
+    script(record.parent.parent / "bin" / "kern", "echo kern 0.33.0")
+    record.parent.mkdir()
+    (record.parent / "METADATA").write_text("Name: kern-sandbox\nVersion: 1.0\n")
+    entry = "bin/kern" if is_there else "../bin/kern"
+    record.write_text(f"kern_sandbox/bin/kern,,\n{entry},sha256=AAAA,3\n")
+    monkeypatch.setattr(sys, "path", [str(record.parent.parent), *sys.path])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HostError) as caught:
+        find_kern()
+    assert caught.value.code == "no_kern"
 
 
 def test_a_binary_is_asked_once(

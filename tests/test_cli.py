@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from typer.testing import CliRunner
 
 from kern_tools import ExecutionResult, Sandbox, __version__
 from kern_tools.adapters import openai
-from kern_tools.cli import app
+from kern_tools.cli import app, main
 from kern_tools.doctor import findings
 from kern_tools.host import HostReport, host_report
 from kern_tools.host_image import host_reference
@@ -190,13 +192,51 @@ def test_a_wrong_command_line_is_told_apart(words: list[str]) -> None:
     ids=lambda part: " ".join(part),
 )
 def test_an_error_of_the_house_is_one_line(
-    words: list[str], env: dict[str, str], tmp_path: Path
+    words: list[str],
+    env: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """What stands in the way is said on stderr, without a traceback."""
     save = ["--save", str(tmp_path)] if words == ["demo"] else []
-    done = kern_tools(*words, *save, **env)
+    monkeypatch.setattr(sys, "argv", ["kern-tools", *words, *save])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (UNUSABLE, "")
+    assert re.fullmatch(r"error: .+\n", printed.err)
+
+
+def test_the_program_itself_ends_with_such_a_line() -> None:
+    """The installed script adds nothing to it, and keeps the exit code."""
+    done = kern_tools("run", "-", "--memory-mb", "0")
     assert (done.exit_code, done.stdout) == (UNUSABLE, "")
     assert re.fullmatch(r"error: .+\n", done.stderr)
+
+
+def test_what_kern_said_follows_the_error() -> None:
+    """One line of ours, then kern's own words, which name what it could not reach."""
+    image = "localhost:1/none/none:1"
+    done = kern_tools("run", "-", "--image", image, stdin="1")
+    assert (done.exit_code, done.stdout) == (UNUSABLE, "")
+    pulling, ours, kerns, *_ = done.stderr.splitlines()
+    assert pulling == f"pulling {image}"
+    assert ours.startswith(f"error: the image {image!r} is not present")
+    assert kerns.startswith("kern said (exit ")
+
+
+def test_it_prints_to_what_is_no_terminal_and_no_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A notebook puts an object of its own in the place of stdout."""
+    monkeypatch.setattr(sys, "argv", ["kern-tools", "--version"])
+    with redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, shown.getvalue().split()[-1]) == (0, __version__)
 
 
 # -- doctor
@@ -307,12 +347,12 @@ def test_images_are_built_shown_and_removed(tmp_path: Path) -> None:
     built = kern_tools("image", "build", **empty)
     assert built.stdout == f"{host_reference()}\n"
     assert "building" in built.stderr
-    shown = json.loads(kern_tools("image", "show", "--json", **empty).stdout)
+    shown = json.loads(invoke("image", "show", "--json", **empty).stdout)
     assert [image["reference"] for image in shown] == [host_reference()]
-    assert host_reference() in kern_tools("image", "show", **empty).stdout
+    assert host_reference() in invoke("image", "show", **empty).stdout
     removed = kern_tools("image", "remove", "--all", **empty)
     assert removed.stdout == f"removed {host_reference()}\n"
-    assert kern_tools("image", "show", "--json", **empty).stdout == "[]\n"
+    assert invoke("image", "show", "--json", **empty).stdout == "[]\n"
 
 
 # -- run
@@ -344,7 +384,7 @@ def test_a_failure_keeps_the_codes_own_exit_code(code: str, exit_code: int) -> N
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("while True: pass", ["--timeout-s", "1"]),
+        ("import time; time.sleep(60)", ["--timeout-s", "1"]),
         ("import ctypes; ctypes.CDLL(None).mount(b'n', b'/tmp', b'tmpfs', 0, 0)", []),
         ("console.log(1)", ["--language", "node"]),
     ],
@@ -372,7 +412,10 @@ def test_json_is_the_result() -> None:
 
 def test_the_exit_code_is_the_same_with_json() -> None:
     """How the outcome is printed changes nothing about it."""
-    assert run("while True: pass", "--timeout-s", "1", "--json").exit_code == FAULT
+    assert (
+        run("import time; time.sleep(60)", "--timeout-s", "1", "--json").exit_code
+        == FAULT
+    )
 
 
 @pytest.mark.parametrize(
@@ -438,6 +481,27 @@ def test_a_mount_is_seen(tmp_path: Path) -> None:
     result = result_of(code, "--mount", f"{tmp_path}:/data:ro")
     assert result.stdout == "inside\n"
     assert "Read-only file system" in result.code_stderr
+
+
+def test_scratch_space_is_sized_by_path() -> None:
+    """As large as was said, or none; a word without a size is a wrong command line."""
+    code = "import os\nf = os.statvfs('/scratch')\nprint(f.f_blocks * f.f_frsize)"
+    assert result_of(code, "--tmpfs", "/scratch:16m").stdout == f"{16 << 20}\n"
+    none = "import os\nprint(os.path.ismount('/tmp'))"
+    assert result_of(none).stdout == "True\n"
+    assert result_of(none, "--tmpfs", "none").stdout == "False\n"
+    wrong = run("1", "--tmpfs", "/scratch")
+    assert (wrong.exit_code, wrong.stdout) == (USAGE, "")
+    assert "PATH:SIZE" in wrong.stderr
+
+
+def test_the_words_and_images_of_a_reply_are_bounded(tmp_path: Path) -> None:
+    """By options of the command, as by a budget in Python."""
+    done = run("print('x' * 9000)", "--text-chars", "1000")
+    assert len(done.stdout) <= 1001
+    assert "xxx" in done.stdout
+    kept = run(CHARTS, "--images", "1", "--json")
+    assert '"resultsOmitted"' in kept.stdout
 
 
 def test_a_variable_comes_from_the_environment() -> None:

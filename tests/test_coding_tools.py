@@ -241,6 +241,21 @@ def test_an_edit_leaves_every_other_byte(
     assert "\x1b" not in reply.text
 
 
+@pytest.mark.parametrize(
+    ("new", "note"),
+    [
+        ("b\r\nc", "note: its lines end in CRLF."),
+        ("b\nc", "note: its lines ended in CRLF, and some end in LF now."),
+    ],
+)
+def test_an_edit_tells_of_the_line_ends(clean: Sandbox, new: str, note: str) -> None:
+    """A model does not see them, and mixes them where it is not told."""
+    clean.write_file("dos", b"a\r\nb\r\n")
+    reply = call(clean, "edit_file", path="dos", old="b", new=new)
+    assert note in reply.text
+    assert clean.read_file("dos") == b"a\r\n" + new.encode() + b"\r\n"
+
+
 def test_an_edit_keeps_the_mode_and_replaces_in_one_step(clean: Sandbox) -> None:
     """A script stays executable, and a reader has the old file or the new one."""
     clean.write_file("run.sh", "echo 1\n")

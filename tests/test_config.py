@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from kern_tools.config import Budget, SandboxConfig
+from kern_tools.config import Budget, MountSpec, SandboxConfig
 from kern_tools.faults import ConfigError
 from kern_tools.option_table import CAPABILITIES
 
@@ -233,13 +233,6 @@ def test_a_good_value_is_taken(name: str, value: Any) -> None:
     assert config.replace() == config
 
 
-def test_setup_code_belongs_to_a_kernel() -> None:
-    """In the other modes no name survives to be set up."""
-    assert SandboxConfig(mode="kernel", setup_code="x = 1").setup_code == "x = 1"
-    assert refused(setup_code="x = 1").option == "setup_code"
-    assert refused(mode="resident", setup_code="x = 1").option == "setup_code"
-
-
 @pytest.mark.parametrize(("name", "value"), ROWS)
 def test_a_bad_value_is_refused(name: str, value: object) -> None:
     """The error is a ConfigError that names the option and ends with a remedy."""
@@ -339,15 +332,63 @@ def test_the_defaults_are_safe() -> None:
     assert config.environment() == {}
 
 
-def test_full_network_and_an_allowlist_exclude_each_other() -> None:
-    """With the host's network, a list of domains would promise what does not hold."""
-    error = refused(network=True, egress_allow=["example.com"])
-    assert error.option == "egress_allow"
+CONTRADICTORY: dict[str, tuple[dict[str, Any], str]] = {
+    "the host's network and an allowlist": (
+        {"network": True, "egress_allow": ["example.com"]},
+        "egress_allow=('example.com',) has no meaning with network=True, which allows"
+        " everything; leave one of the two out",
+    ),
+    "setup code of names that do not survive": (
+        {"setup_code": "x = 1"},
+        "setup_code='x = 1' is only for mode='kernel', not for 'fresh'; leave it out,"
+        " or begin each call with that code",
+    ),
+    "the same in a resident box": (
+        {"setup_code": "x = 1", "mode": "resident"},
+        "setup_code='x = 1' is only for mode='kernel', not for 'resident'; leave it"
+        " out, or begin each call with that code",
+    ),
+    "a longest limit below the usual one": (
+        {"timeout_max_s": 29.9, "timeout_s": 30},
+        "timeout_max_s=29.9 is less than timeout_s=30; raise it",
+    ),
+    "packages of this Python for another": (
+        {"packages": ["numpy"], "image": "alpine"},
+        "packages=('numpy',) is only for image='host', not for 'alpine'; leave it out,"
+        " or use an image that has them",
+    ),
+    "a budget of another type": (
+        {"budget": {"text_chars": 8000}},
+        "budget={'text_chars': 8000} is not a Budget; write Budget(...)",
+    ),
+}
 
 
-def test_packages_are_for_the_host_image_only() -> None:
-    """Another image's Python could not load what this one has installed."""
-    assert refused(packages=["numpy"], image="alpine").option == "packages"
+@pytest.mark.parametrize(
+    ("options", "message"), CONTRADICTORY.values(), ids=CONTRADICTORY
+)
+def test_options_that_promise_what_cannot_hold_are_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    """The error names one of the two, what it is given, and the way out."""
+    error = refused(**options)
+    assert error.option == message.partition("=")[0]
+    assert str(error) == message
+
+
+def test_options_that_go_together_are_taken() -> None:
+    """Each of two that exclude each other elsewhere has a partner that it suits."""
+    taken = SandboxConfig(
+        mode="kernel",
+        setup_code="x = 1",
+        egress_allow=["example.com"],
+        packages=["numpy"],
+        timeout_s=30,
+        timeout_max_s=30,
+    )
+    assert (taken.setup_code, taken.packages) == ("x = 1", ("numpy",))
+    assert taken.egress_allow == ("example.com",)
+    assert (taken.timeout_s, taken.timeout_max_s) == (30, 30)
 
 
 def test_required_limits_exclude_a_host_that_accepts_none(
@@ -355,7 +396,12 @@ def test_required_limits_exclude_a_host_that_accepts_none(
 ) -> None:
     """KERN_ALLOW_UNCAPPED in the environment says the opposite, whatever its value."""
     monkeypatch.setenv("KERN_ALLOW_UNCAPPED", "0")
-    assert "KERN_ALLOW_UNCAPPED" in str(refused(require_limits=True))
+    error = refused(require_limits=True)
+    assert error.option == "require_limits"
+    assert str(error) == (
+        "require_limits=True contradicts KERN_ALLOW_UNCAPPED in the environment;"
+        " unset the variable"
+    )
     SandboxConfig()
     monkeypatch.setenv("KERN_ALLOW_UNCAPPED", "")
     assert SandboxConfig(require_limits=True).require_limits
@@ -367,6 +413,8 @@ def test_scratch_follows_memory_mounts_and_profile() -> None:
     assert dict(SandboxConfig(memory_mb=None).scratch) == {"/tmp": "64m"}
     assert dict(SandboxConfig(mounts={"/usr/lib": "/tmp"}).scratch) == {}
     assert dict(SandboxConfig(security_profile="untrusted").scratch) == {}
+    roomy = SandboxConfig(toolchain=True, memory_mb=4096)
+    assert dict(roomy.scratch) == {"/tmp": "512m"}
 
 
 def test_the_workspace_is_kept_with_its_links_resolved(tmp_path: Path) -> None:
@@ -379,14 +427,17 @@ def test_the_workspace_is_kept_with_its_links_resolved(tmp_path: Path) -> None:
 def test_a_config_cannot_be_changed_in_place() -> None:
     """Neither a field nor what a field holds, and not through what was passed."""
     env = {"A": "1"}
+    tmpfs = {"/scratch": "1m"}
     packages = ["numpy"]
-    config = SandboxConfig(env=env, packages=packages)
+    config = SandboxConfig(env=env, tmpfs=tmpfs, packages=packages)
     with pytest.raises(FrozenInstanceError):
         config.memory_mb = 1  # type: ignore[misc]
     with pytest.raises(TypeError):
         config.env["B"] = "2"  # type: ignore[index]
     env["B"] = "2"
+    tmpfs["/more"] = "1m"
     packages.append("pandas")
+    assert config.tmpfs == config.scratch == {"/scratch": "1m"}
     assert config.environment() == {"A": "1"}
     assert config.packages == ("numpy",)
 
@@ -446,21 +497,43 @@ def test_no_error_shows_a_secret(env: object) -> None:
 
 def test_the_public_form_is_plain_json_without_callbacks() -> None:
     """What doctor and logs may show can be written as JSON, option by option."""
+    mounts: dict[str, MountSpec] = {"/usr/lib": ("/l", "ro"), "/usr/share": "/s"}
     config = SandboxConfig(
         workspace="/tmp/kern-tools-test-workspace",
-        mounts={"/usr/lib": ("/l", "ro")},
+        mounts=mounts,
         packages=["numpy"],
+        egress_allow=["example.com"],
+        profiles=["vcpu:heavy"],
+        env={"B": "1", "A": "2"},
+        budget=Budget(images=1),
         on_stdout=swallow,
         on_stderr=swallow,
     )
-    public = json.loads(json.dumps(config.public()))
-    assert public == config.public()
-    assert set(public) == {*OPTIONS} - {"on_stdout", "on_stderr"}
-    assert public["mounts"] == [
-        {"source": "/usr/lib", "target": "/l", "read_only": True}
-    ]
-    assert public["tmpfs"] == {"/tmp": "64m"}
-    assert public["budget"]["text_chars"] == 8000
+    shown = {
+        "workspace": "/tmp/kern-tools-test-workspace",
+        "mounts": [
+            {"source": "/usr/lib", "target": "/l", "read_only": True},
+            {"source": "/usr/share", "target": "/s", "read_only": False},
+        ],
+        "packages": ["numpy"],
+        "egress_allow": ["example.com"],
+        "profiles": ["vcpu:heavy"],
+        "cap_drop": ["ALL"],
+        "env": ["A", "B"],
+        "tmpfs": {"/tmp": "64m"},
+        "budget": {
+            "text_chars": 8_000,
+            "images": 1,
+            "image_bytes": 4 << 20,
+            "artifact_chars": 64_000,
+            "artifact_bytes": 1 << 20,
+        },
+    }
+    plain = set(OPTIONS) - {*shown, "on_stdout", "on_stderr"}
+    public = config.public()
+    assert public == shown | {name: getattr(config, name) for name in plain}
+    assert json.loads(json.dumps(public)) == public
+    assert SandboxConfig().public()["workspace"] is None
 
 
 @pytest.mark.parametrize("name", [option.name for option in fields(Budget)])
@@ -473,10 +546,28 @@ def test_a_bad_budget_is_refused(name: str, value: object) -> None:
     assert caught.value.option == f"budget.{name}"
 
 
-def test_a_budget_keeps_room_for_the_verdict() -> None:
-    """Less text than the first line needs is refused."""
-    with pytest.raises(ConfigError, match="256"):
-        Budget(text_chars=10)
+@pytest.mark.parametrize(
+    ("name", "unit", "low"),
+    [
+        ("text_chars", "chars", 256),
+        ("images", "images", 0),
+        ("image_bytes", "bytes", 0),
+        ("artifact_chars", "chars", 0),
+        ("artifact_bytes", "bytes", 0),
+    ],
+)
+def test_a_budget_is_told_its_bounds(name: str, unit: str, low: int) -> None:
+    """None at all will do, but for text: the first line needs room."""
+    for value in (low, 1 << 30):
+        options: dict[str, Any] = {name: value}
+        assert getattr(Budget(**options), name) == value
+    options = {name: low - 1}
+    with pytest.raises(ConfigError) as refused:
+        Budget(**options)
+    assert str(refused.value) == (
+        f"budget.{name}={low - 1} is out of range;"
+        f" write the {unit} as an int from {low} to 1073741824"
+    )
 
 
 def test_a_budget_is_changed_by_copying() -> None:

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kern_tools import ConfigError, SandboxConfig
+from kern_tools.binary import find_kern
 from kern_tools.cli import app
 from kern_tools.conformance_plugin import QUICK_CASES
 from kern_tools.conformance_record import MODES, Check, Conformance
@@ -29,6 +31,8 @@ from kern_tools.host import host_report
 from kern_tools.image import ensure_image
 from kern_tools.promises import promises, sources_of
 from kern_tools.testing import ADAPTER_CASES, AdapterContract, BackendContract
+
+from .depth import partly
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -259,7 +263,10 @@ def test_an_adapter_that_cannot_be_called_is_named(name: str, said: str) -> None
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("expression", ["no such clause", "and and"])
+NOTHING = partly(["no such clause", "and and"], "no such clause".__eq__)
+
+
+@pytest.mark.parametrize("expression", NOTHING)
 def test_an_expression_that_chooses_nothing_is_an_error(expression: str) -> None:
     """Nothing that was tried is not all that holds."""
     done = conformance("--adapter", "none", "-k", expression)
@@ -281,10 +288,10 @@ def test_a_mode_that_is_none_is_a_wrong_command_line() -> None:
     assert "warm" in done.stderr
 
 
-def without(module: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command where a module is not installed."""
+def without(modules: Sequence[str], *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command where modules are not installed."""
     code = (
-        f"import sys; sys.modules[{module!r}] = None\n"
+        f"import sys; sys.modules.update(dict.fromkeys({modules!r}))\n"
         f"sys.argv[1:] = {['conformance', *words]!r}\n"
         "from kern_tools.cli import main; main()"
     )
@@ -295,16 +302,85 @@ def without(module: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_without_pytest_the_extra_is_named() -> None:
     """The error ends with the command that brings it."""
-    done = without("pytest")
+    done = without(["pytest"])
     assert done.returncode == 121
     assert done.stderr.strip().endswith("pip install 'kern-tools[testing]'")
 
 
 def test_a_named_adapter_without_its_framework_names_the_extra() -> None:
     """What was asked for cannot be left out in silence."""
-    done = without("mcp", "--adapter", "mcp")
+    done = without(["mcp"], "--adapter", "mcp")
     assert done.returncode == 121
     assert done.stderr.strip().endswith("pip install 'kern-tools[mcp]'")
+
+
+def test_adapters_without_their_framework_are_left_out_and_named() -> None:
+    """Nobody asked for them; `--quick` takes one case of each clause of the others."""
+    frameworks = ("langchain_core", "llama_index", "openai", "agents", "mcp")
+    words = ("--mode", "fresh", "--quick", "-k", "sys_exit or claimed")
+    done = without(("deepagents", *frameworks), *words)
+    assert done.returncode == 0, done.stderr
+    left_out = re.findall(r"^left out: (\S+)\. .+ pip install \S+$", done.stdout, re.M)
+    needs_none = ("openai-responses", "openai-chat")  # what models send is plain JSON
+    assert left_out == [name for name in ADAPTERS if name not in needs_none]
+    assert "2 of 2 checks hold, one case of each clause" in done.stdout
+
+
+HANGS = """
+import sys, time
+from kern_tools import conformance_plugin
+conformance_plugin._HANGS_AFTER_S = 0.5
+import planted
+planted.Forgetful.call = lambda *_: time.sleep(60)
+sys.argv[1:] = ["conformance", "--adapter", "planted:forgetful", "--mode", "fresh"]
+sys.argv += ["-k", "words_images and blocked"]
+from kern_tools.cli import main
+main()
+"""
+
+
+def test_a_clause_that_hangs_does_not_hold(planted: Path) -> None:
+    """It is ended from outside, and the others are tried after it."""
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS], capture_output=True, text=True, cwd=planted
+    )
+    assert done.returncode == 1, done.stderr
+    assert "does not hold: planted:forgetful, fresh: words images" in done.stdout
+    assert "TimeoutError: it did not end within 0.5 s" in done.stdout
+
+
+def kern_that(does: str, folder: Path) -> dict[str, str]:
+    """Give the environment of a kern that does something else than start a box."""
+    program = folder / "kern"
+    program.write_text(
+        f'#!/bin/sh\nif [ "$1" = box ]; then {does}; fi\nexec {find_kern()} "$@"\n'
+    )
+    program.chmod(0o755)
+    return {**os.environ, "KERN_BIN": str(program)}
+
+
+@pytest.mark.parametrize(
+    ("does", "exit_code", "said"),
+    [
+        ("echo 'error: no namespaces' >&2; exit 1", 121, "a box does not start here: "),
+        ("kill -INT $PPID; exec sleep 60", 130, ""),
+    ],
+    ids=["no box starts", "interrupted"],
+)
+def test_nothing_is_tried_before_a_box_has_started(
+    does: str, exit_code: int, said: str, tmp_path: Path
+) -> None:
+    """A host without boxes is told in one line; an interrupt ends it in silence."""
+    done = subprocess.run(
+        [PROGRAM, "conformance", "--adapter", "none", "--mode", "fresh"],
+        env=kern_that(does, tmp_path),
+        capture_output=True,
+        text=True,
+        cwd="/",
+    )
+    assert (done.returncode, done.stdout) == (exit_code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_an_interrupt_ends_it_with_what_was_found(tmp_path: Path) -> None:
@@ -390,6 +466,22 @@ def test_a_gap_is_always_explained(shown: Shown) -> None:
     assert "[1] this host cannot: no caps" in lines
     assert any(line.startswith("left out: mcp. ") for line in lines)
     assert lines[-1].startswith("1 of 3 checks hold, 2 this host cannot show")
+
+
+def test_what_was_not_tried_is_told_apart(shown: Shown) -> None:
+    """A clause that a mode does not have, one not run, and cases left out."""
+    lines = shown(
+        check("holds"),
+        replace(check("not run", mode="kernel"), clause="c_d"),
+        quick=True,
+    )
+    rows = [re.split(r"  +", line.strip()) for line in lines[1:3]]
+    assert rows == [
+        ["limits", "a b", "holds", "-"],
+        ["limits", "c d", "-", "not run"],
+    ]
+    said = lines[-1]
+    assert said.startswith("1 of 2 checks hold, 1 were not run, one case of each")
 
 
 def test_what_does_not_hold_cannot_steer_the_terminal(shown: Shown) -> None:

@@ -6,9 +6,11 @@ does that with a server of its own.
 
 from __future__ import annotations
 
+import ast
 import html
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 from nbclient import NotebookClient
 
 from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
+from tests.depth import partly
 
 FOLDER = Path(__file__).parent.parent / "cookbooks"
 
@@ -119,7 +122,24 @@ def test_a_cookbook_is_stored_without_outputs(name: str) -> None:
         assert (cell.get("outputs", []), cell.get("execution_count")) == ([], None)
 
 
+# Two frameworks and the core: a kernel that imports a framework takes many seconds.
+QUICK = ("01_responses_loop", "05_llama_index", "09_options_and_sharp_edges")
+
+
 @pytest.mark.parametrize("name", SHOWN)
+def test_what_a_cookbook_imports_is_there(name: str) -> None:
+    """Its cells are Python, and each name that they import of ours is one."""
+    cells = [cell.source for cell in stored(name).cells if cell.cell_type == "code"]
+    top = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
+    for cell in cells:
+        code = re.sub(r"\A%%writefile .*", "", cell)
+        for node in ast.walk(compile(code, name, "exec", flags=top)):
+            if isinstance(node, ast.ImportFrom) and "kern_tools" in str(node.module):
+                module = import_module(str(node.module))
+                assert [a.name for a in node.names if not hasattr(module, a.name)] == []
+
+
+@pytest.mark.parametrize("name", partly(SHOWN, QUICK.__contains__))
 async def test_a_cookbook_runs(name: str, tmp_path: Path) -> None:
     """From top to bottom, with no error, no warning, and what it promises in order."""
     found = await outputs(stored(name), tmp_path)

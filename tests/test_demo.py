@@ -6,7 +6,6 @@ import dataclasses
 import re
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,10 @@ from kern_tools import ExecutionResult, SandboxFault
 from kern_tools.demo import CASES, CHART, Case, problems_of, run_demo
 from kern_tools.frameworks import FRAMEWORKS, Carried
 
-from .test_cli import on_a_terminal
+from .test_cli import invoke, on_a_terminal
 from .test_transcript import SAFE_TAGS, Page
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-PROGRAM = Path(sysconfig.get_path("scripts")) / "kern-tools"
 QUICK = CASES[-1]
 PAGE = "demo.html"
 
@@ -40,9 +38,8 @@ sys.exit(0 if run_demo(Path({save!r}), CASES[-1:]) else 1)
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, int]:
     """The whole demo, run once: where the chart went, what was printed, the code."""
     save = tmp_path_factory.mktemp("demo")
-    words = [str(PROGRAM), "demo", "--save", str(save), "--html", str(save / PAGE)]
-    done = subprocess.run(words, capture_output=True, text=True)
-    return save, done.stdout, done.returncode
+    done = invoke("demo", "--save", save, "--html", save / PAGE)
+    return save, done.stdout, done.exit_code
 
 
 def without(absent: list[str], save: Path) -> subprocess.CompletedProcess[str]:
@@ -98,7 +95,8 @@ def test_the_calls_are_saved_as_a_page(demo: tuple[Path, str, int]) -> None:
 
 def test_a_terminal_is_shown_each_call_before_the_table(tmp_path: Path) -> None:
     """Its code, and how it ended."""
-    code = WITHOUT.format(absent=[], save=str(tmp_path))
+    absent = ["langchain_core", "llama_index"]  # One is enough to be shown.
+    code = WITHOUT.format(absent=absent, save=str(tmp_path))
     shown = COLOUR.sub("", on_a_terminal("-c", code, program=sys.executable))
     lines = [line.rstrip() for line in shown.splitlines()]
     assert f"1. {QUICK.name}" in lines

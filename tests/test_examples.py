@@ -76,6 +76,8 @@ def _inside(node: ast.AST, name: str) -> Iterator[str]:
         if examples_of(holder):
             yield name
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # No definition stands in an expression.
         inner = getattr(child, "name", None) if isinstance(child, kinds) else None
         yield from _inside(child, f"{name}:{inner}" if inner else name)
 
@@ -189,7 +191,7 @@ async def _kern_fault(reader: Reader) -> None:
     names = {**vars(workflow), **vars(llama_index), "run_code": run_code}
     made = await reader.run(**names)
     assert "ok" in await made["Analysis"](timeout=60).run(code="print(7)")
-    slow = await made["Analysis"](timeout=60).run(code="while True: pass")
+    slow = await made["Analysis"](timeout=60).run(code="import time; time.sleep(60)")
     assert slow.startswith("timeout: ")
 
 

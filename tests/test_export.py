@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,9 +20,12 @@ from hypothesis import strategies as st
 from kern_tools import Sandbox
 from kern_tools.export import export_files
 from kern_tools.faults import WorkspaceError
+from kern_tools.names import DEPTH_LIMIT
 from kern_tools.workspace import Workspace
 
 from .depth import examples
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -166,6 +173,87 @@ def test_too_much_is_refused(workspace: Workspace, tmp_path: Path) -> None:
         file.truncate(1 << 40)
     assert code_of(lambda: export_files(workspace, tmp_path)) == "too_large"
     assert found(tmp_path) == {}
+
+
+def test_a_kept_output_that_is_too_much_is_refused(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """What no listing tells the size of is measured once it is open."""
+    path = workspace.spill("c1", "x" * 100)
+    few = partial(export_files, workspace, tmp_path, [path], max_bytes=99)
+    assert code_of(few) == "too_large"
+    assert found(tmp_path) == {}
+
+
+def test_a_tree_that_no_listing_tells_whole_is_refused(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """Half of it would be taken for all; a part of it can be named."""
+    workspace.write_file("a", "x")
+    deep = f"import os\nfor _ in range({DEPTH_LIMIT + 2}): os.mkdir('d'); os.chdir('d')"
+    subprocess.run([sys.executable, "-c", deep], cwd=workspace.root, check=True)
+    assert code_of(lambda: export_files(workspace, tmp_path)) == "too_large"
+    assert export_files(workspace, tmp_path, ["a"]) == [tmp_path / "a"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_nothing_half_written_is_left(
+    workspace: Workspace, tmp_path: Path, overwrite: bool
+) -> None:
+    """What does not fit is said, and what stood there stays."""
+    workspace.write_file("a", bytes(1 << 20))
+    if overwrite:
+        (tmp_path / "a").write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, hard))
+    try:
+        code = code_of(lambda: export_files(workspace, tmp_path, overwrite=overwrite))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert code == "no_space"
+    assert found(tmp_path) == ({"a": b"old"} if overwrite else {})
+
+
+OTHERS_FILE = f"""
+import os, sys
+from kern_tools.export import export_files
+from kern_tools.faults import WorkspaceError
+from kern_tools.result import FileInfo
+from kern_tools.workspace import Workspace
+
+FileInfo(path="built", size=0)
+folder = sys.argv[1]
+if os.geteuid() == 0:  # privileges go after the imports
+    os.setgroups([])
+    os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
+    os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+workspace = Workspace.at(folder + "/workspace")
+workspace.write_file("a", "new")
+try:
+    export_files(workspace, folder + "/results", overwrite=True)
+except WorkspaceError as error:
+    print(error.code)
+workspace.close()
+"""
+
+
+def test_a_file_of_another_user_is_not_replaced() -> None:
+    """Also where both may write to the folder, as to that for temporary files."""
+    with tempfile.TemporaryDirectory() as name:
+        top, results = Path(name), Path(name, "results")
+        results.mkdir()
+        (results / "a").write_text("old")
+        top.chmod(0o777)
+        results.chmod(0o1777 if os.geteuid() == 0 else 0o555)
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", OTHERS_FILE, name],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        results.chmod(0o755)
+        assert (done.stdout, done.stderr) == ("permission\n", "")
+        assert found(results) == {"a": b"old"}
 
 
 @pytest.mark.parametrize(

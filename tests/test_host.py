@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from kern_tools import host
 from kern_tools.binary import find_kern, kern_version
 from kern_tools.host import host_report
 from kern_tools.image import ensure_image
@@ -103,6 +105,45 @@ def test_boxes_that_do_not_start_are_a_problem(
     assert not report.ok
     assert "no namespaces here" in str(report.problem)
     assert "hint" not in str(report.problem)
+
+
+def test_a_kern_that_does_not_come_back_is_a_problem(
+    image: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is not waited for without end."""
+    stuck = wrapper(
+        tmp_path / "kern",
+        'if [ "$1" = box ]; then exec sleep 60; fi\nexec "$kern" "$@"',
+    )
+    monkeypatch.setenv("KERN_BIN", str(stuck))
+    monkeypatch.setattr(host, "_PROBE_WAIT_S", 0.2)
+    report = host_report(reference=image)
+    assert (report.boxes_start, report.problem_code) == (None, "host")
+    assert "did not finish a box within 0.2 s" in str(report.problem)
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "made"),
+    [
+        ("none", ""),
+        ("v1", "mkdir memory"),
+        ("hybrid", "mkdir memory unified; : > unified/cgroup.controllers"),
+        ("v2", ": > cgroup.controllers"),
+    ],
+)
+def test_the_kind_of_cgroups_is_told(cgroups: str, made: str) -> None:
+    """As the usual place of its mounts shows it, here in a namespace of its own."""
+    program = "from kern_tools.host import host_report; print(host_report().cgroups)"
+    mounts = "mount -t tmpfs none /sys/fs/cgroup && cd /sys/fs/cgroup"
+    script = f'{mounts} && {made or ":"} && exec "$0" -c "{program}"'
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERN_BIN": "/no/such/kern"},
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (f"{cgroups}\n", "")
 
 
 def test_a_missing_kern_is_in_the_report_and_not_raised(

@@ -8,6 +8,10 @@ import pytest
 
 from kern_tools import FaultType, Sandbox
 from kern_tools.frames import FrameReader, rich_result
+from tests.depth import crossed
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 
 @pytest.fixture(params=["fresh", "resident", "kernel"])

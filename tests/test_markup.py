@@ -10,6 +10,10 @@ import pytest
 from kern_tools import ExecutionResult, RichResult, SandboxFault
 from kern_tools.ansi import COLOURS
 from kern_tools.markup import coloured, image, svg, value
+from tests.depth import crossed
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAA"

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kern_tools import ConfigError, Sandbox, SandboxPool
+from tests.depth import crossed
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 
 @pytest.mark.parametrize(

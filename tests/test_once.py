@@ -209,7 +209,10 @@ async def test_a_waiter_can_be_cancelled(sandbox: Sandbox, pipes: Path) -> None:
     "arguments",
     [
         {"code": "open('n', 'a').write('1')\n1/0"},
-        {"code": "open('n', 'a').write('1')\nwhile True: pass", "timeout_s": 1},
+        {
+            "code": "open('n', 'a').write('1')\nimport time; time.sleep(60)",
+            "timeout_s": 1,
+        },
     ],
     ids=["failure", "timeout"],
 )
@@ -257,7 +260,10 @@ def test_a_failure_given_again_is_no_repeat(sandbox: Sandbox, count: int) -> Non
 def test_more_time_from_a_policy_makes_no_other_call(sandbox: Sandbox) -> None:
     """A call that timed out under this id has its reply."""
     watch = FaultPolicy().start()
-    code = {"code": "open('n', 'a').write('1')\nwhile True: pass", "timeout_s": 1}
+    code = {
+        "code": "open('n', 'a').write('1')\nimport time; time.sleep(60)",
+        "timeout_s": 1,
+    }
     replies = [watch.call(tool(sandbox), code, call_id="a") for _ in range(2)]
     assert [reply.fault_type for reply in replies] == ["timeout"] * 2
     assert (replies[1].replayed, runs(sandbox)) == (True, 1)

@@ -19,7 +19,7 @@ from kern_tools import (
     Stop,
     StopReason,
 )
-from kern_tools import policy as policy
+from kern_tools.policy import check_policy
 from kern_tools.reply import Reply
 from kern_tools.tools import Tool, tools_of
 from kern_tools.turn import Call, arun_turn, run_turn
@@ -114,7 +114,7 @@ async def test_attempts_are_bounded(standstill: Standstill, way: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        ({"code": "while True: pass", "timeout_s": 3}, "timeout"),
+        ({"code": "import time; time.sleep(60)", "timeout_s": 3}, "timeout"),
         (BLOCKED, "escape_blocked"),
         ({"code": "open('big', 'wb').write(bytes(1 << 22))"}, "workspace_full"),
         ({"code": "1/0"}, None),
@@ -423,7 +423,7 @@ def test_more_time_is_given_within_the_developers_bounds() -> None:
     with Sandbox(mode="kernel", timeout_s=0.5, timeout_max_s=1.5) as sandbox:
         sandbox.wait_ready()
         watch = PROMPT.start()
-        arguments = {"code": "while True: pass"}
+        arguments = {"code": "import time; time.sleep(60)"}
         replies = [watch.call(tool(sandbox), arguments) for _ in range(3)]
     limits = [ran(reply).raised_timeout_s for reply in replies]
     assert limits == [None, 1.0, 1.5]
@@ -456,7 +456,7 @@ def test_no_limit_is_raised_without_leave(
     with Sandbox(mode="kernel", timeout_s=0.5, timeout_max_s=most_s) as sandbox:
         sandbox.wait_ready()
         watch = PROMPT.replace(timeout_factor=factor).start()
-        arguments = {"code": "while True: pass", "timeout_s": asked_s}
+        arguments = {"code": "import time; time.sleep(60)", "timeout_s": asked_s}
         replies = [watch.call(tool(sandbox), arguments) for _ in range(2)]
     assert [ran(reply).raised_timeout_s for reply in replies] == [None, None]
     assert ran(replies[1]).repeats == 1
@@ -505,6 +505,18 @@ def test_each_bound_is_taken_and_the_next_value_refused(
         with pytest.raises(ConfigError) as error:
             FaultPolicy(**{option: value})
         assert error.value.option == option
+
+
+def test_what_is_no_policy_is_refused_with_what_to_give() -> None:
+    """Each adapter that takes a policy says the same of what is none."""
+    assert check_policy("policy", PROMPT) is PROMPT
+    with pytest.raises(ConfigError) as refused:
+        check_policy("policy", {"retries": 2})
+    assert refused.value.option == "policy"
+    assert str(refused.value) == (
+        "policy={'retries': 2} is no FaultPolicy;"
+        " give FaultPolicy(...), or None for no policy"
+    )
 
 
 def test_a_policy_has_a_watch_for_each_loop() -> None:

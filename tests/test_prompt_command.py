@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import anthropic.types
-import mcp.types
 import pytest
-from google.genai.types import FunctionDeclaration
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
@@ -157,10 +155,11 @@ def test_a_wrong_word_is_a_wrong_command_line(words: tuple[str, ...]) -> None:
 # -- tools
 
 
+# By name: these packages take seconds to load, and one test here needs them.
 KINDS = {
-    "anthropic": anthropic.types.ToolParam,
-    "gemini": FunctionDeclaration,
-    "mcp": mcp.types.Tool,
+    "anthropic": ("anthropic.types", "ToolParam"),
+    "gemini": ("google.genai.types", "FunctionDeclaration"),
+    "mcp": ("mcp.types", "Tool"),
 }
 
 
@@ -168,7 +167,8 @@ KINDS = {
 @pytest.mark.parametrize("form", KINDS)
 def test_a_form_is_what_that_sdk_takes(form: str, strict: str) -> None:
     """Each definition is read by the SDK's own type, and nothing of it is lost."""
-    known: TypeAdapter[Any] = TypeAdapter(KINDS[form])
+    module, name = KINDS[form]
+    known: TypeAdapter[Any] = TypeAdapter(getattr(import_module(module), name))
     for definition in printed("tools", "--tools", "coding", "--format", form, strict):
         read = known.validate_python(definition)
         kept = known.dump_python(read, mode="json", by_alias=True, exclude_none=True)

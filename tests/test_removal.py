@@ -179,6 +179,31 @@ def test_what_the_end_of_a_process_finds_is_removed_then() -> None:
     assert prune(older_than_days=inf).processes == 0
 
 
+UNDERWAY = (
+    "from kern_tools import removal\n"
+    "from kern_tools.workspace import Workspace\n"
+    "removal.AT_ONCE_S = 0.0\n"
+    "workspace = Workspace.create()\n"
+    "os.chdir(workspace.root)\n"
+    "for n in range(200): os.mkdir('d'); os.chdir('d')\n"
+    "os.chdir('/')\n"
+    "workspace.close()\n"
+    "say(workspace.root)\n"
+)
+"""Ends while its thread is removing what it closed."""
+
+
+@pytest.mark.usefixtures("fresh_cache")
+def test_the_end_of_a_process_lets_the_background_finish() -> None:
+    """Two who removed one tree would each move away what the other looks for."""
+    command = [sys.executable, "-c", BEGIN + UNDERWAY]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    root = Path(done.stdout.strip())
+    assert list(root.parent.glob(f"*{root.name[-25:]}")) == []
+    assert prune(older_than_days=inf).processes == 0
+
+
 @pytest.mark.usefixtures("fresh_cache")
 @pytest.mark.parametrize(
     "end",

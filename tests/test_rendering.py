@@ -350,6 +350,10 @@ def test_the_capture_cap_is_told_for_the_stream_it_hit() -> None:
     text = words(render(result, facts=facts, budget=Budget()))
     assert "stdout (first 1 KiB of 4 KiB):\n" in text
     assert "stderr:\n" in text
+    just = result.model_copy(update={"stdout_bytes": 1024, "stderr_bytes": 1025})
+    text = words(render(just, facts=facts, budget=Budget()))
+    assert "stdout:\n" in text
+    assert "stderr (first 1 KiB of " in text
 
 
 # -- values, images, files, state
@@ -362,6 +366,19 @@ def test_a_value_that_cannot_be_shown_is_named() -> None:
     assert text.endswith('\nvalue left out: "application/pdf\\n"')
     value = RichResult(data={"application/pdf": "JVBERi0="})
     assert text_of(ExecutionResult(results=[value])).endswith(": application/pdf")
+    value = RichResult(data={"application/pdf": "JVBERi0=", "a/b": "x"})
+    text = text_of(ExecutionResult(results=[value]))
+    assert text.endswith("\nvalue left out: application/pdf, a/b")
+
+
+def test_the_forms_of_a_value_are_a_hundred_characters_at_most() -> None:
+    """The bound is the longest list of them that is not cut."""
+    for form, shown in (
+        ("x/" + "y" * 98, "x/" + "y" * 98),
+        ("x/" + "y" * 99, "x/" + "y" * 94 + " ..."),
+    ):
+        text = text_of(ExecutionResult(results=[RichResult(data={form: "z"})]))
+        assert text.endswith(f"\nvalue left out: {shown}")
 
 
 def test_values_beyond_the_bounds_are_counted() -> None:
@@ -395,6 +412,27 @@ def test_many_files_are_bounded() -> None:
     assert line.startswith("files: part-0.csv (0 bytes, created), part-1.csv (1 byte, ")
     assert line.endswith(", 19,980 more")
     assert len(line) < 1000
+
+
+@pytest.mark.parametrize(
+    ("names", "listed"),
+    [
+        (["a" * 12], 1),
+        (["a" * 13], 0),
+        (["a" * 12, "b" * 12], 1),
+        (["a", "b"], 1),
+    ],
+)
+def test_names_of_files_have_an_eighth_of_the_room(
+    names: list[str], listed: int
+) -> None:
+    """Each counts with what stands behind it, and the others are counted."""
+    files = [FileInfo(path=name, size=1) for name in names]
+    rows = [f"{name} (1 byte, created)" for name in names[:listed]]
+    more = len(names) - listed
+    rows += [f"{more} more" if rows else "1 file"] if more else []
+    text = text_of(ExecutionResult(files=files), Budget(text_chars=256))
+    assert text.split("\n")[-1] == f"files: {', '.join(rows)}"
 
 
 @pytest.mark.parametrize(
@@ -469,6 +507,25 @@ def test_a_long_verdict_takes_the_budget_and_no_more() -> None:
     assert len(text_of(result, Budget(text_chars=9000)).split("\n")[0]) == 400
 
 
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_verdict_of_four_hundred_characters_is_whole(over: int) -> None:
+    """The bound is the longest line that is not cut."""
+    around = len("fault: gpu_lost. . Files are kept.")
+    result = fault("gpu_lost", "x" * (400 - around + over))
+    first = text_of(result).split("\n")[0]
+    assert len(first) == 400
+    assert first.endswith(" ..." if over else ". Files are kept.")
+
+
+def test_lines_of_ours_may_take_all_the_room_there_is() -> None:
+    """The last one that fits is kept, and goes where a character is missing."""
+    values = [RichResult(data={f"x{n}/{'y' * 90}": "z"}) for n in range(3)]
+    result = ExecutionResult(results=values)
+    whole = text_of(result)
+    assert text_of(result, Budget(text_chars=len(whole))) == whole
+    assert text_of(result, Budget(text_chars=len(whole) - 1)).count("left out") == 2
+
+
 def test_what_the_code_wrote_has_half_of_the_room() -> None:
     """Lines of ours below it take the other half, or all where there is nothing."""
     left_out = [RichResult(data={f"x{n}/{'y' * 90}": "z"}) for n in range(20)]
@@ -520,7 +577,8 @@ def test_a_call_with_a_limit_of_its_own_is_advised_by_it() -> None:
     [
         (2_499, "ok"),
         (2_500, "ok, took 2.5 s of 5 s"),
-        (4_960, "ok, took 5 s of 5 s"),
+        (4_949, "ok, took 4.9 s of 5 s"),
+        (4_951, "ok, took 5 s of 5 s"),
     ],
 )
 def test_a_call_that_came_near_its_limit_says_so(duration_ms: int, first: str) -> None:

@@ -44,8 +44,8 @@ LEVELS = {
     " staging tracking walking watching workspace workspace_cap writing",
     "boxes": "accounts backlog box call capture conduct deps dispatch driver"
     " driver_modes driver_search driver_values engine expiry frames fresh holdings"
-    " imports installer_settings languages launch lending opened outcome processes prune"
-    " service session setup shortcut streaming streams supervisor turns underway"
+    " imports installer_settings languages launch lending opened outcome processes"
+    " prune service session setup shortcut streaming streams supervisor turns underway"
     " verdict waiting",
     "reading": "edits excerpt facts hints nearest pages prompting rendering saying"
     " values",

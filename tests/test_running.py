@@ -67,7 +67,7 @@ def test_a_run_is_saved_as_a_page(script: Path, tmp_path: Path) -> None:
 def test_a_fault_is_saved_too(tmp_path: Path) -> None:
     """A run that failed is the one to look at."""
     page = tmp_path / "run.html"
-    run("while True: pass", "--timeout-s", "1", "--html", page)
+    run("import time; time.sleep(60)", "--timeout-s", "1", "--html", page)
     assert "timeout" in Page(page.read_text(encoding="utf-8")).text
 
 

@@ -23,7 +23,7 @@ from kern_tools.wire import free_text_tool
 ROOM = 1_000
 POLICY = FaultPolicy(retry_pause_s=0)
 LONG = "for n in range(400): print('line', n)\n1/0"
-SLOW = "while True: pass"
+SLOW = "import time; time.sleep(60)"
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,10 +18,13 @@ from kern_tools import FaultType, Sandbox, SandboxError, run_code
 from kern_tools.mounts import DEPS
 from kern_tools.removal import wait_removed
 
+from .conftest import cache_in
 from .wheels import make_wheel
 
 SOURCE = "answer = 42\ndef main(): print('the program')\n"
 LINE = "pip install --no-index --find-links /wheels demo"
+COPY = "cp /wheels/* $KERN_DEPS"
+"""Costs less than an installer, where it does not matter what is installed."""
 CANARY = "c4n4ry-value"
 
 pytestmark = pytest.mark.usefixtures("fresh_cache")
@@ -32,18 +37,41 @@ class Quiet(SimpleHTTPRequestHandler):
         """Keep the tests' output clean."""
 
 
+def wheels_in(folder: Path) -> Path:
+    """Make a folder with the wheel of `demo`."""
+    wheels = folder / "wheels"
+    wheels.mkdir()
+    make_wheel(wheels, "demo", SOURCE)
+    return wheels
+
+
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
     """Give a folder with the wheel of `demo`."""
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    make_wheel(folder, "demo", SOURCE)
-    return folder
+    return wheels_in(tmp_path)
 
 
 @pytest.fixture
 def options(wheels: Path) -> dict[str, Any]:
     """Give the options that install `demo` from that folder."""
+    return {"setup": LINE, "mounts": {wheels: ("/wheels", "ro")}, "prewarm": 0}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Give a cache, and wheels, for all that only look at what was installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    return cache_in(folder), wheels_in(folder)
+
+
+@pytest.fixture
+def installed(
+    place: tuple[Path, Path], fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """Give the options that find `demo` installed, but for the first of all."""
+    cache, wheels = place
+    assert fresh_cache
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     return {"setup": LINE, "mounts": {wheels: ("/wheels", "ro")}, "prewarm": 0}
 
 
@@ -64,9 +92,9 @@ def folders(cache: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
-def test_code_imports_what_was_installed(mode: str, options: dict[str, Any]) -> None:
+def test_code_imports_what_was_installed(mode: str, installed: dict[str, Any]) -> None:
     """The cell itself, the Python processes it starts, and the program's name."""
-    with Sandbox(mode=mode, **options) as sandbox:
+    with Sandbox(mode=mode, **installed) as sandbox:
         cell = sandbox.run_code("import demo; demo.answer")
         child = sandbox.run(["python3", "-c", "import demo; print(demo.answer)"])
         program = sandbox.run(["demo"])
@@ -77,7 +105,7 @@ def test_code_imports_what_was_installed(mode: str, options: dict[str, Any]) -> 
 def test_calls_have_no_network(options: dict[str, Any]) -> None:
     """The network of the setup is gone with its box."""
     code = "import socket; socket.create_connection(('127.0.0.1', 1), 5)"
-    options["setup"] = "cat /proc/net/route > $KERN_DEPS/route; " + LINE
+    options["setup"] = "cat /proc/net/route > $KERN_DEPS/route"
     with Sandbox(**options) as sandbox:
         result = sandbox.run_code(code)
         seen = sandbox.run_code(f"import os; print(os.listdir('{DEPS}'))")
@@ -87,9 +115,9 @@ def test_calls_have_no_network(options: dict[str, Any]) -> None:
     assert len(routes.stdout.splitlines()) <= 1
 
 
-def test_what_was_installed_cannot_be_changed(options: dict[str, Any]) -> None:
+def test_what_was_installed_cannot_be_changed(installed: dict[str, Any]) -> None:
     """The folder is shared, so it is read-only in every box."""
-    with Sandbox(**options) as sandbox:
+    with Sandbox(**installed) as sandbox:
         result = sandbox.run_code("import demo; open(demo.__file__, 'w')")
     assert "Read-only file system" in result.code_stderr
 
@@ -100,52 +128,62 @@ def is_changed(folder: Path) -> bool:
 
 
 def test_a_private_copy_can_be_changed_and_is_nobody_elses(
-    options: dict[str, Any],
+    installed: dict[str, Any],
 ) -> None:
     """`deps_readonly=False` changes a copy that lasts as long as its sandbox."""
     change = "import demo; open(demo.__file__, 'a').write('answer = 43\\n')"
-    with Sandbox(deps_readonly=False, **options) as sandbox:
+    with Sandbox(deps_readonly=False, **installed) as sandbox:
         assert sandbox.run_code(change).exit_code == 0
         assert sandbox.run_code("import demo; demo.answer").results[0].text == "43"
         folders = sandbox.workspace.root.parent.glob("kern-tools-deps-*")
         left = [path for path in folders if is_changed(path)]
-    with Sandbox(**options) as sandbox:
+    with Sandbox(**installed) as sandbox:
         assert sandbox.run_code("import demo; demo.answer").results[0].text == "42"
     assert left
     assert not any(path.exists() for path in left)
 
 
-def test_the_workspace_stays_as_it_was(options: dict[str, Any]) -> None:
+def test_the_workspace_stays_as_it_was(installed: dict[str, Any]) -> None:
     """Nothing that is installed shows among the files of the conversation."""
-    with Sandbox(**options) as sandbox:
+    with Sandbox(**installed) as sandbox:
         assert sandbox.run_code("import demo").files == []
         assert sandbox.list_files() == []
 
 
-def test_a_prompt_names_what_was_installed(options: dict[str, Any]) -> None:
+def test_a_prompt_names_what_was_installed(installed: dict[str, Any]) -> None:
     """A model is told of distributions, and never of the line."""
-    with Sandbox(**options) as sandbox:
+    with Sandbox(**installed) as sandbox:
         assert sandbox.describe().packages == (("demo", "1.0"),)
         assert "demo 1.0" in sandbox.system_prompt()
         assert "--find-links" not in sandbox.system_prompt()
 
 
+def pack(folder: Path, name: str) -> None:
+    """Make a package as `npm pack` does."""
+    files = {
+        "package.json": f'{{"name": "{name}", "version": "1.0.0"}}',
+        "index.js": f"module.exports = '{name}'\n",
+    }
+    with tarfile.open(folder / f"{name}.tgz", "w:gz") as archive:
+        for path, text in files.items():
+            entry = tarfile.TarInfo(f"package/{path}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+
+
 def test_npm_installs_into_the_same_place(tmp_path: Path) -> None:
     """`npm install` and `npm install -g` are both found by `require`."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
     for name in ("one", "two"):
-        package = tmp_path / "packages" / name
-        package.mkdir(parents=True)
-        text = f'{{"name": "{name}", "version": "1.0.0"}}'
-        (package / "package.json").write_text(text)
-        (package / "index.js").write_text(f"module.exports = '{name}'\n")
+        pack(packages, name)
     line = (
         "export PATH=/opt/node/bin:$PATH; npm='node /opt/node/lib/node_modules/npm'\n"
-        "set -e; cd /tmp; for name in one two; do\n"
-        "$npm/bin/npm-cli.js pack /packages/$name; done; cd $KERN_DEPS\n"
-        "$npm/bin/npm-cli.js install --offline /tmp/one-1.0.0.tgz\n"
-        "$npm/bin/npm-cli.js install --offline -g /tmp/two-1.0.0.tgz\n"
+        "set -e; cd $KERN_DEPS\n"
+        "$npm/bin/npm-cli.js install --offline /packages/one.tgz\n"
+        "$npm/bin/npm-cli.js install --offline -g /packages/two.tgz\n"
     )
-    mounts = {ROOT_DIR: ("/opt/node", "ro"), tmp_path / "packages": ("/packages", "ro")}
+    mounts = {ROOT_DIR: ("/opt/node", "ro"), packages: ("/packages", "ro")}
     with Sandbox(setup=line, mounts=mounts, prewarm=0, memory_mb=None) as sandbox:
         code = "console.log(require('one'), require('two'))"
         result = sandbox.run(["/opt/node/bin/node", "-e", code])
@@ -159,6 +197,7 @@ def test_the_second_sandbox_finds_it_installed(
     options: dict[str, Any], fresh_cache: Path
 ) -> None:
     """The same line on the same image runs once."""
+    options["setup"] = COPY
     with Sandbox(**options):
         pass
     made = folders(fresh_cache)
@@ -171,7 +210,7 @@ def test_sandboxes_that_open_at_once_install_once(
     options: dict[str, Any],
 ) -> None:
     """All but the first wait, and find it done."""
-    options["setup"] = f"date +%N > $KERN_DEPS/when; {LINE}"
+    options["setup"] = "date +%N > $KERN_DEPS/when"
     ready = threading.Barrier(4)
 
     def when() -> str:
@@ -186,13 +225,14 @@ def test_sandboxes_that_open_at_once_install_once(
 
 @pytest.mark.parametrize(
     "change",
-    [{"setup": f"{LINE} # again"}, {"env": {"A": "b"}}],
+    [{"setup": f"{COPY} # again"}, {"env": {"A": "b"}}],
     ids=["another line", "another env"],
 )
 def test_what_could_change_the_outcome_installs_anew(
     options: dict[str, Any], change: dict[str, Any], fresh_cache: Path
 ) -> None:
     """The line and `env`, values included, tell what is shared."""
+    options["setup"] = COPY
     for more in ({}, change):
         with Sandbox(**{**options, **more}):
             pass
@@ -242,7 +282,7 @@ def test_the_setup_sees_only_the_mounts_that_its_line_names(
     private.mkdir()
     (private / "data").write_text("secret")
     options["mounts"][private] = "/private"
-    options["setup"] = f"ls / > $KERN_DEPS/seen; touch /wheels/new; {LINE}"
+    options["setup"] = f"ls / > $KERN_DEPS/seen; touch /wheels/new; {COPY}"
     with Sandbox(**options) as sandbox:
         seen = sandbox.run(["cat", f"{DEPS}/seen"]).stdout.split()
         assert sandbox.run(["cat", "/private/data"]).stdout == "secret"

@@ -34,7 +34,10 @@ from .traces import Traces, attributes, id_of, parent_of
 
 SECRET = "correct-horse"
 PRINT = {"code": "print(6 * 7)"}
-SLOW = {"code": "print('before', flush=True)\nwhile True: pass", "timeout_s": 1}
+SLOW = {
+    "code": "print('before', flush=True)\nimport time; time.sleep(60)",
+    "timeout_s": 1,
+}
 
 
 @pytest.fixture

@@ -139,7 +139,9 @@ def test_bash_is_run_as_bash(sandbox: Sandbox) -> None:
 
 def test_a_fault_is_an_error_and_an_exit_code_is_not(sandbox: Sandbox) -> None:
     """The status says who ended the run, not whether the code was any good."""
-    stopped = call(sandbox, "run_code", code="while True: pass", timeout_s=0.5)
+    stopped = call(
+        sandbox, "run_code", code="import time; time.sleep(60)", timeout_s=0.5
+    )
     assert stopped.text.startswith("fault: timeout")
     assert stopped.fault_type == "timeout"
     assert stopped.is_error

@@ -111,7 +111,10 @@ def ran() -> Transcript:
     codes = {
         "good": {"code": "print(6 * 7)\nopen('n.txt', 'w').write('x')"},
         "bad": {"code": "1/0"},
-        "slow": {"code": "print('half', flush=True)\nwhile True: pass", "timeout_s": 1},
+        "slow": {
+            "code": "print('half', flush=True)\nimport time; time.sleep(60)",
+            "timeout_s": 1,
+        },
         "odd": {"cod": 1},
     }
     with Sandbox() as sandbox:

@@ -19,8 +19,12 @@ from hypothesis import strategies as st
 
 from kern_tools.faults import WorkspaceError
 from kern_tools.workspace import Workspace
+from tests.depth import crossed
 
 from .depth import examples
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 SECRET = b"the host's secret"
 ROUNDS = 400

@@ -11,6 +11,9 @@ Each conversation's sandbox is an actor on some node, and its boxes run there. N
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from kern_tools.extras import missing
 
 try:
@@ -18,8 +21,23 @@ try:
 except ImportError as error:
     missing("ray", error, user="kern_tools.cluster")
 
-from .agreement import NodeFacts
-from .pool import ClusterPool
-from .trouble import ClusterError, NodeLost
+if TYPE_CHECKING:
+    from .agreement import NodeFacts
+    from .pool import ClusterPool
+    from .trouble import ClusterError, NodeLost
 
 __all__ = ["ClusterError", "ClusterPool", "NodeFacts", "NodeLost"]
+
+_HOMES = {
+    "ClusterError": "trouble",
+    "ClusterPool": "pool",
+    "NodeFacts": "agreement",
+    "NodeLost": "trouble",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name at its first use: an actor has no use for pools."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

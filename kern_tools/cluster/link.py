@@ -6,27 +6,30 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 import warnings
 import weakref
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ray
-from ray.exceptions import (
-    ObjectStoreFullError,
-    OutOfDiskError,
-    RayError,
-    RayTaskError,
-)
+from ray.exceptions import RayError, RayTaskError
 
-from .told import Told
-from .trouble import ClusterError, NodeLost, aside
+from kern_tools.faults import SandboxClosed
 
-_TOKENS = itertools.count(1)
+from .channel import Channel, HungUp
+from .channels import Channels, Unanswered, ahas_ended, has_ended
+from .cluster import kill
+from .told import RemoteAsk, RemoteCall, Told, Whose
+from .trouble import NodeLost, aside, closed_port
+
+if TYPE_CHECKING:
+    from kern_tools.config import SandboxConfig
+
+    from .actor import Arrived
+    from .opening import RemoteOpening
+
 _CLOSING_S = 60.0
 """How long an actor may take to end its boxes before it is killed."""
 _SETTLING_S = 30.0
@@ -43,10 +46,11 @@ class Link:
         lost: What became of the actor, once it is gone without our doing.
     """
 
-    def __init__(self, actor: Any, node: str) -> None:
-        self.node = node
+    def __init__(self, actor: Any, arrived: Arrived) -> None:
+        self.node = arrived.node.host
         self.lost: str | None = None
         self._actor = actor
+        self._channels = Channels(arrived.address, arrived.secret)
         self._closed = False
         self._busy = 0
         self._quiet_since_s = time.monotonic()
@@ -75,129 +79,187 @@ class Link:
         if self.lost is None and not self._closed:
             kind = type(error).__name__
             self.lost = f"node {self.node!r} or its process was lost ({kind})"
+            self._channels.cut()
             self._end_actor()
-
-    # -- asking
-
-    def ask(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Ask, and wait for the answer.
-
-        Raises:
-            NodeLost: The actor is gone.
-            ClusterError: `too_large`.
-            BaseException: What was raised on the node.
-        """
-        with self.using():
-            return self.look(method, *arguments, **options)
-
-    def look(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Do as `ask`, without counting as in use."""
-        return self.read(self.send(method, *arguments, **options).result)
-
-    def send(self, method: str, *arguments: Any, **options: Any) -> Future[Told]:
-        """Ask, without waiting for the answer.
-
-        Raises:
-            NodeLost: The actor is known to be gone.
-            ClusterError: `too_large`.
-        """
-        if self.lost is not None:
-            raise NodeLost(self.lost)
-        asked = getattr(self._actor, method)
-        with _fitting():
-            answer: Future[Told] = asked.remote(*arguments, **options).future()
-        return answer
-
-    def open_stream(self, method: str, *arguments: Any, ahead: int) -> Any:
-        """Ask for a stream of answers, of which some may be sent ahead."""
-        if self.lost is not None:
-            raise NodeLost(self.lost)
-        asked = getattr(self._actor, method).options(
-            num_returns="streaming", _generator_backpressure_num_objects=ahead
-        )
-        with _fitting():
-            return asked.remote(*arguments)
-
-    def read(self, wait: Callable[[], Told]) -> Any:
-        """Read an answer, which `wait` gives.
-
-        Raises:
-            NodeLost: The actor is gone.
-            BaseException: What was raised on the node.
-        """
-        return self.received(wait).opened()
-
-    def received(self, wait: Callable[[], Any]) -> Any:
-        """Give what `wait` gives; what is Ray's own trouble is told as ours.
-
-        Raises:
-            NodeLost: The actor is gone.
-            ClusterError: `too_large`.
-        """
-        with self.noticing():
-            return wait()
 
     @contextmanager
     def noticing(self) -> Generator[None]:
-        """Tell what is Ray's own trouble in a block as ours; raises as `received`."""
+        """Tell a connection's trouble in a block as what it means.
+
+        Raises:
+            NodeLost: The actor is gone.
+            SandboxClosed: The sandbox was closed meanwhile.
+        """
         try:
-            with _fitting():
-                yield
+            yield
+        except HungUp as error:
+            self.note_lost(error)
+            if self.lost is None:
+                message = "the sandbox was closed during the call"
+                raise SandboxClosed(message) from error
+            raise NodeLost(self.lost) from error
+
+    # -- opening, by Ray
+
+    def open(
+        self, config: SandboxConfig, *, limits_enforced: bool | None = None
+    ) -> Future[Told]:
+        """Have the actor open its sandbox, told as `Furnished`.
+
+        Args:
+            config: Its options.
+            limits_enforced: What another sandbox on its node said of the caps.
+        """
+        bare = config.replace(on_stdout=None, on_stderr=None)
+        opened: Future[Told] = self._actor.open.remote(bare, limits_enforced).future()
+        return opened
+
+    def read(self, answer: Future[Told], opening: RemoteOpening) -> Any:
+        """Read what Ray brings, unless the opening is cut short.
+
+        Raises:
+            NodeLost: The actor is gone.
+            SandboxClosed: It was cut short.
+            BaseException: What was raised on the node.
+        """
+        try:
+            return opening.wait(answer, None).opened()
         except RayTaskError:  # a fault of ours, or of what crosses the network
             raise
         except RayError as error:
             self.note_lost(error)
             raise NodeLost(self.lost or "it was closed") from error
 
+    def reach(self) -> None:
+        """Connect for the first time.
+
+        Raises:
+            ClusterError: `unreachable`: the actor is there, and its port is not.
+        """
+        try:
+            self.end(self._channels.connect())
+        except Unanswered as error:
+            raise closed_port(self.node, str(error)) from error
+
+    # -- asking
+
+    def ask(self, of: Whose, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of what the actor has, and wait for its answer.
+
+        Raises:
+            NodeLost: The actor is gone.
+            BaseException: What was raised on the node.
+        """
+        with self.using():
+            return self.look(of, method, *arguments, **options)
+
+    def look(self, of: Whose, method: str, *arguments: Any, **options: Any) -> Any:
+        """Do as `ask`, without counting as in use."""
+        asked = RemoteAsk(of, method, arguments, options)
+        with self.noticing():
+            channel = self.begin(asked)
+            try:
+                told: Told = channel.receive()
+            except BaseException:
+                channel.close()
+                raise
+        self.end(channel)
+        return told.opened()
+
+    def leave(self, of: Whose, method: str, *arguments: Any) -> None:
+        """Do as `look` some time soon; whether it works is of no matter."""
+
+        def ask() -> None:
+            with suppress(Exception):
+                self.look(of, method, *arguments)
+
+        if self.lost is None and not self._closed:
+            aside(ask)
+
     # -- calls
 
-    @staticmethod
-    def new_token() -> int:
-        """Make up a name for a call."""
-        return next(_TOKENS)
+    def call(self, asked: RemoteCall) -> Told:
+        """Make a call; whatever interrupts it ends the box first.
 
-    def wait(self, future: Future[Told], token: int) -> Any:
-        """Wait for a call; whatever interrupts the wait ends the box first."""
-        try:
-            return self.read(future.result)
-        finally:
-            if not future.done():
-                self.stop(token)
-                self._settle(future)
+        Raises:
+            NodeLost: The actor is gone.
+        """
+        with self.using(), self.noticing():
+            channel = self.begin(asked)
+            try:
+                told: Told = channel.receive()
+            except BaseException:
+                self.settle(channel)
+                raise
+        self.end(channel)
+        return told
 
-    async def wait_async(self, future: Future[Told], token: int) -> Any:
+    async def acall(self, asked: RemoteCall) -> Told:
         """Do the same, without blocking the event loop."""
-        waited = asyncio.wrap_future(future)
+        with self.using(), self.noticing():
+            channel = await self.abegin(asked)
+            try:
+                told: Told = await channel.areceive()
+            except asyncio.CancelledError:
+                await self.asettle(channel)
+                raise
+            except BaseException:
+                channel.close()
+                raise
+        self.end(channel)
+        return told
+
+    # -- channels
+
+    def begin(self, asked: RemoteCall | RemoteAsk) -> Channel:
+        """Ask something; its answers are to be read from the channel.
+
+        Raises:
+            NodeLost: The actor is known to be gone.
+            HungUp: It is gone.
+        """
+        self._check()
+        channel = self._channels.at_rest() or self._channels.connect()
         try:
-            await asyncio.wait([waited])
-        except asyncio.CancelledError:
-            self.stop(token)
-            await self._asettle(waited)
+            channel.send(asked)
+        except BaseException:
+            channel.close()
             raise
-        return self.read(waited.result)
+        return channel
 
-    def stop(self, token: int) -> None:
-        """Have a call end; its own answer tells when it has."""
-        if self.lost is None:
-            self._actor.stop.remote(token)
+    async def abegin(self, asked: RemoteCall | RemoteAsk) -> Channel:
+        """Do the same, without blocking the event loop."""
+        self._check()
+        await asyncio.sleep(0)  # of a task that is cancelled at once nothing is sent
+        channel = self._channels.at_rest() or await self._channels.aconnect()
+        try:
+            await channel.asend(asked)
+        except BaseException:
+            channel.close()
+            raise
+        return channel
 
-    def _settle(self, future: Future[Told]) -> None:
-        deadline_s = time.monotonic() + _SETTLING_S
-        while not future.done():
-            with suppress(BaseException):  # a second Ctrl-C leaves no box behind
-                future.exception(max(0.0, deadline_s - time.monotonic()))
-            if time.monotonic() > deadline_s:
-                self.note_lost(TimeoutError())
-                return
+    def _check(self) -> None:
+        if self.lost is not None:
+            raise NodeLost(self.lost)
 
-    async def _asettle(self, waited: asyncio.Future[Told]) -> None:
-        deadline_s = time.monotonic() + _SETTLING_S
-        while not waited.done() and time.monotonic() < deadline_s:
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([waited], timeout=deadline_s - time.monotonic())
-        if waited.done():
-            waited.exception()
-        else:
+    def end(self, channel: Channel) -> None:
+        """Let others use a channel whose last answer was read."""
+        self._channels.put_back(channel)
+        if self._closed:
+            self._channels.rest()
+
+    def settle(self, channel: Channel) -> None:
+        """End a call, and wait until its box is gone, whatever interrupts the wait."""
+        self._settled(channel, has_ended(channel, _SETTLING_S))
+
+    async def asettle(self, channel: Channel) -> None:
+        """Do the same, without blocking the event loop."""
+        self._settled(channel, await ahas_ended(channel, _SETTLING_S))
+
+    def _settled(self, channel: Channel, is_over: bool) -> None:
+        channel.close()
+        if not is_over:
             self.note_lost(TimeoutError())
 
     # -- its end
@@ -213,24 +275,13 @@ class Link:
         if self.lost is None:
             with suppress(RayError, TimeoutError):
                 self._actor.close.remote().future().result(_CLOSING_S)
+        self._channels.rest()
         self._end_actor()
 
     def _end_actor(self) -> None:
         if self._kill.detach() is not None:
             actor = self._actor
             aside(lambda: kill(actor))  # the head may not answer
-
-
-@contextmanager
-def _fitting() -> Generator[None]:
-    try:
-        yield
-    except (ObjectStoreFullError, OutOfDiskError) as error:
-        message = (
-            "what was sent does not fit into Ray's object store: send less at once, or"
-            " give the nodes a larger `object_store_memory`"
-        )
-        raise ClusterError(message, code="too_large") from error
 
 
 def _gone(link: weakref.ref[Link]) -> Callable[[Future[None]], None]:
@@ -240,12 +291,6 @@ def _gone(link: weakref.ref[Link]) -> Callable[[Future[None]], None]:
             found.note_lost(staying.exception() or RuntimeError())
 
     return note
-
-
-def kill(actor: Any) -> None:
-    """End an actor at once, if it and Ray are still there."""
-    with suppress(Exception):  # Ray was shut down
-        ray.kill(actor)
 
 
 def _abandon(actor: Any) -> None:

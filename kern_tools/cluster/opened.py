@@ -15,7 +15,7 @@ from .actor import Furnished
 from .link import Link
 from .request import RemoteRequest, RemoteWork
 from .stream import RemoteStream
-from .trouble import NodeLost, lost_result
+from .trouble import NodeLost, aside, lost_result
 from .workspace import RemoteWorkspace
 
 if TYPE_CHECKING:
@@ -69,34 +69,29 @@ class RemoteOpened:
         """Run one call to its end, blocking."""
         if self._is_heard(request):
             return self.stream(request).run()
-        call_id, token = request.call_id or new_call_id(), self.link.new_token()
+        asked = request.asked(request.call_id or new_call_id(), is_heard=False)
         try:
-            with self.link.using():
-                future = self.link.send("run", request.asked(token, call_id))
-                result: ExecutionResult = self.link.wait(future, token)
-                return result
+            told = self.link.call(asked)
         except NodeLost as error:
-            return self._lost(call_id, error)
+            return lost_result(asked.call_id, str(error))
+        result: ExecutionResult = told.opened()
+        return result
 
     async def arun(self, request: RemoteRequest) -> ExecutionResult:
         """Do as `run`, without blocking the event loop."""
         if self._is_heard(request):
             return await self.stream(request).arun()
-        call_id, token = request.call_id or new_call_id(), self.link.new_token()
+        asked = request.asked(request.call_id or new_call_id(), is_heard=False)
         try:
-            with self.link.using():
-                future = self.link.send("run", request.asked(token, call_id))
-                result: ExecutionResult = await self.link.wait_async(future, token)
-                return result
+            told = await self.link.acall(asked)
         except NodeLost as error:
-            return self._lost(call_id, error)
+            return lost_result(asked.call_id, str(error))
+        result: ExecutionResult = told.opened()
+        return result
 
     def _is_heard(self, request: RemoteRequest) -> bool:
         given, config = (request.on_stdout, request.on_stderr), self._config
         return any((*given, config.on_stdout, config.on_stderr))
-
-    def _lost(self, call_id: str, error: NodeLost) -> ExecutionResult:
-        return lost_result(call_id, str(error))
 
     # -- on request
 
@@ -107,27 +102,26 @@ class RemoteOpened:
 
     def interrupt(self) -> None:
         """Have the code of every running call see a KeyboardInterrupt."""
-        self.link.ask("ask", "interrupt")
+        self.link.ask("sandbox", "interrupt")
 
     def forget_box(self) -> None:
         """Have the next call start in a new box."""
-        self.link.ask("ask", "reset")
+        self.link.ask("sandbox", "reset")
 
     def when_ready(self) -> Future[bool]:
         """Give a future that resolves once the warm boxes are ready."""
-        answer = self.link.send("ask", "wait_ready")
         ready: Future[bool] = Future()
 
-        def note(_: object) -> None:
+        def ask() -> None:
             try:
-                ready.set_result(bool(self.link.read(answer.result)))
+                ready.set_result(bool(self.link.look("sandbox", "wait_ready")))
             except BaseException as error:
                 ready.set_exception(error)
 
-        answer.add_done_callback(note)
+        aside(ask)
         return ready
 
     def _declare_lost(self, lost: Lost | None) -> None:
-        self.link.ask("declare_lost", lost)
+        self.link.ask("sandbox", "declare_lost", lost)
 
     lost = property(fset=_declare_lost, doc="What an earlier sandbox took with it.")

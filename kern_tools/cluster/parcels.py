@@ -23,15 +23,13 @@ def received(link: Link, target: Location, max_bytes: int) -> SnapshotReport:
         SnapshotError: It cannot be made there, or written here.
     """
     where = named(target)
-    number, report = link.look("ask_held", "pack", max_bytes)
+    number, report = link.look("held", "pack", max_bytes)
     try:
         with explained_location("save", where), written(target) as file:
-            while piece := link.look(
-                "ask_held", "read", number, file.tell(), PIECE_BYTES
-            ):
+            while piece := link.look("held", "read", number, file.tell(), PIECE_BYTES):
                 file.write(piece)
     finally:
-        link.send("ask_held", "let_go", number)
+        link.leave("held", "let_go", number)
     found: SnapshotReport = report
     return found
 
@@ -47,13 +45,13 @@ def sent(link: Link, source: Location, max_bytes: int) -> RestoreReport:
         explained_location("restore", where),
         read(source, max_bytes + _SPARE_BYTES) as file,
     ):
-        number = link.ask("ask_held", "receive")
+        number = link.ask("held", "receive")
         try:
             while piece := file.read(PIECE_BYTES):
-                link.ask("ask_held", "take", number, piece)
+                link.ask("held", "take", number, piece)
             report: RestoreReport = link.ask(
-                "ask_held", "restore", number, where, max_bytes
+                "held", "restore", number, where, max_bytes
             )
         finally:
-            link.send("ask_held", "let_go", number)
+            link.leave("held", "let_go", number)
     return report

@@ -21,20 +21,19 @@ from ray.exceptions import (
 from kern_tools.config import SandboxConfig
 from kern_tools.faults import SandboxError
 
-from .actor import Furnished, SandboxActor
-from .agreement import Agreement, NodeFacts
-from .cluster import HEAD_WAIT_S, Cluster
-from .link import Link, kill
+from .actor import Arrived, Furnished, SandboxActor
+from .agreement import Agreement
+from .cluster import HEAD_WAIT_S, Cluster, kill
+from .link import Link
 from .opened import RemoteOpened
 from .opening import RemoteOpening
+from .serving import Ports
 from .slots import NodeGone, bad_node, full, no_node, slow_start
 from .told import Told
 from .trouble import ClusterError, NodeLost, aside, bounded
 
-CALLS_AT_ONCE = 1000
-"""What one sandbox may be asked at once; `max_running` bounds its boxes."""
-
-
+ASKED_AT_ONCE = 8
+"""By Ray: to stay, to open, to close. What comes over channels does not count."""
 _TRIES = 3
 
 MakeRoom = Callable[[], bool]
@@ -48,17 +47,24 @@ class Placing:
         cluster: Where.
         resources: What a sandbox takes of its node.
         slot_timeout_s: How long to wait for a node that has it free.
+        ports: Where sandboxes take calls; None takes any free port of their node.
     """
 
     def __init__(
-        self, cluster: Cluster, resources: Mapping[str, float], slot_timeout_s: float
+        self,
+        cluster: Cluster,
+        resources: Mapping[str, float],
+        slot_timeout_s: float,
+        ports: Ports | None = None,
     ) -> None:
         self.agreement = Agreement(cluster.living)
         self._cluster = cluster
         self._resources = dict(resources)
         self._slot_timeout_s = slot_timeout_s
+        self._ports = ports
         self._lock = threading.Lock()
         self._waiting = 0
+        self._limits: dict[str, bool | None] = {}  # by node
 
     def place(
         self, config: SandboxConfig, opening: RemoteOpening, make_room: MakeRoom
@@ -68,7 +74,7 @@ class Placing:
         Args:
             config: Its options.
             opening: May be cut short.
-            make_room: RemoteCall where no node has room.
+            make_room: Called where no node has room.
 
         Raises:
             PoolFull: `cluster_full`: no node had room in time.
@@ -89,26 +95,33 @@ class Placing:
         opening.check()
         actor = self._start()
         try:
-            node = self._arrived(actor, opening)
-            self.agreement.check(node)
-            link = Link(actor, node.host)
+            arrived = self._arrived(actor, opening)
+            self.agreement.check(arrived.node)
+            link = Link(actor, arrived)
         except BaseException:
             aside(lambda: kill(actor))
             raise
-        return self._furnished(config, link, opening)
+        known = self._limits.get(arrived.node.node_id)
+        there = self._furnished(config, link, opening, known)
+        self._limits[there.node.node_id] = there.facts.limits_enforced
+        return RemoteOpened(config, link, there)
 
     def _furnished(
-        self, config: SandboxConfig, link: Link, opening: RemoteOpening
-    ) -> RemoteOpened:
-        bare = config.replace(on_stdout=None, on_stderr=None)
+        self,
+        config: SandboxConfig,
+        link: Link,
+        opening: RemoteOpening,
+        limits_enforced: bool | None,
+    ) -> Furnished:
         try:
-            opened = link.send("open", bare)
-            there: Furnished = link.read(lambda: opening.wait(opened, None))
+            furnished = link.open(config, limits_enforced=limits_enforced)
+            link.reach()
+            there: Furnished = link.read(furnished, opening)
             self.agreement.check(there.node)
         except BaseException:
             link.close()
             raise
-        return RemoteOpened(config, link, there)
+        return there
 
     def _fits(self) -> bool:
         free = self._cluster.free()
@@ -116,7 +129,7 @@ class Placing:
 
     def _start(self) -> Any:
         def start() -> Any:
-            return actor_class().options(**self._options()).remote()
+            return actor_class().options(**self._options()).remote(self._ports)
 
         return bounded(start, HEAD_WAIT_S, self._cluster.where)
 
@@ -129,12 +142,12 @@ class Placing:
             "scheduling_strategy": "SPREAD",
         }
 
-    def _arrived(self, actor: Any, opening: RemoteOpening) -> NodeFacts:
-        """Wait until the actor is on a node, and say which."""
+    def _arrived(self, actor: Any, opening: RemoteOpening) -> Arrived:
+        """Wait until the actor is on a node, and say where."""
         with self._lock:
             self._waiting += 1
         try:
-            answer: Future[Told] = actor.identify.remote().future()
+            answer: Future[Told] = actor.arrive.remote().future()
             told = opening.wait(answer, self._slot_timeout_s)
         except TimeoutError:
             raise self._verdict() from None
@@ -145,7 +158,7 @@ class Placing:
         finally:
             with self._lock:
                 self._waiting -= 1
-        found: NodeFacts = told.opened()
+        found: Arrived = told.opened()
         return found
 
     def _verdict(self) -> SandboxError:
@@ -169,7 +182,7 @@ def actor_class() -> Any:
     """Give the class of actors, as Ray knows it."""
     options = {"max_restarts": 0, "max_task_retries": 0}
     make: Any = ray.remote  # its types know no `max_concurrency`
-    return make(max_concurrency=CALLS_AT_ONCE, **options)(SandboxActor)
+    return make(max_concurrency=ASKED_AT_ONCE, **options)(SandboxActor)
 
 
 def _no_start(error: RayError) -> ClusterError:

@@ -25,9 +25,11 @@ from .placing import Placing
 from .probing import Probing
 from .sandbox import RemoteSandbox
 from .schedule import Schedule
+from .serving import Ports
 
 SLOT_TIMEOUT_S = 30.0
 MAX_WAITING = 32
+_ENDS = 2
 RESOURCES: Mapping[str, float] = FrozenMap({"CPU": 0.25})
 
 
@@ -49,6 +51,8 @@ class ClusterPool(SandboxPool):
         max_waiting: How many may wait at once; further ones are refused at once.
         snapshot_every_s: Age that a snapshot may reach while its sandbox is used; None
             saves when a sandbox is closed, alone.
+        call_ports: The first and the last port at which a node's sandboxes take calls,
+            for hosts with a firewall between them; None takes any free ones.
         **options: Those of `SandboxPool`, whose `max_sandboxes` is that of this pool,
             and whose `snapshots` is a folder of this host, or a URL for fsspec that
             every node reaches; and of `SandboxConfig`, but `workspace`.
@@ -68,6 +72,7 @@ class ClusterPool(SandboxPool):
         slot_timeout_s: float = SLOT_TIMEOUT_S,
         max_waiting: int = MAX_WAITING,
         snapshot_every_s: float | None = None,
+        call_ports: Ports | None = None,
         **options: Any,
     ) -> None:
         own = {
@@ -76,6 +81,7 @@ class ClusterPool(SandboxPool):
             "slot_timeout_s": slot_timeout_s,
             "max_waiting": max_waiting,
             "snapshot_every_s": snapshot_every_s,
+            "call_ports": call_ports,
         }
         for name, check in _OWN.items():
             check(name, own[name])
@@ -88,7 +94,7 @@ class ClusterPool(SandboxPool):
             )
         self._max_waiting = max_waiting
         self._cluster = Cluster(address)
-        self._placing = Placing(self._cluster, resources, slot_timeout_s)
+        self._placing = Placing(self._cluster, resources, slot_timeout_s, call_ports)
         self._probing = Probing(self._cluster, resources, slot_timeout_s + HEAD_WAIT_S)
         self._turnover.make = self._maker()
         # Whoever waits for a slot holds a thread; those who would wait for a thread
@@ -207,10 +213,25 @@ def _resources(option: str, value: object) -> object:
     return given
 
 
+def _ports(option: str, value: object) -> object:
+    remedy = "write the first and the last, such as (20000, 20999)"
+    given = cast("tuple[object, ...]", value)
+    if not isinstance(value, tuple) or len(given) != _ENDS:
+        raise refusal(option, given, "is no range of ports", remedy)
+    port = whole(1, (1 << 16) - 1, "a port")
+    for each in given:
+        port(option, each)
+    first, last = cast("Ports", value)
+    if first > last:
+        raise refusal(option, given, "ends before it begins", remedy)
+    return given
+
+
 _OWN: Mapping[str, Check] = {
     "address": optional(text(r"\S+", "write host:port of the head")),
     "resources": _resources,
     "slot_timeout_s": number(0.1, 1e6, "seconds"),
     "max_waiting": whole(1, 1 << 10, "conversations"),
     "snapshot_every_s": optional(number(0.05, 1e9, "seconds")),
+    "call_ports": optional(_ports),
 }

@@ -33,7 +33,12 @@ class RemoteRequest:
     on_stdout: OnText | None = None
     on_stderr: OnText | None = None
 
-    def asked(self, token: int, call_id: str | None) -> RemoteCall:
+    def asked(self, call_id: str, *, is_heard: bool) -> RemoteCall:
         """Give what crosses the network."""
-        is_command = self.work.work.language == "command"
-        return RemoteCall(token, is_command, self.work.given, self.timeout_s, call_id)
+        return RemoteCall(
+            is_command=self.work.work.language == "command",
+            given=self.work.given,
+            timeout_s=self.timeout_s,
+            call_id=call_id,
+            is_heard=is_heard,
+        )

@@ -98,7 +98,7 @@ class RemoteSandbox(Sandbox):
         link = self._there().link
         if local_path(target) is None:
             report: SnapshotReport = link.look(
-                "ask", "snapshot", os.fspath(target), max_bytes=max_bytes
+                "sandbox", "snapshot", os.fspath(target), max_bytes=max_bytes
             )
             return report
         return received(link, target, max_bytes)
@@ -113,7 +113,7 @@ class RemoteSandbox(Sandbox):
         link = self._there().link
         if local_path(source) is None:
             report: RestoreReport = link.ask(
-                "ask", "restore", os.fspath(source), max_bytes=max_bytes
+                "sandbox", "restore", os.fspath(source), max_bytes=max_bytes
             )
             return report
         return sent(link, source, max_bytes)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from typing import Any
-
-import ray
 
 from kern_tools.conduct import new_call_id
 from kern_tools.config import SandboxConfig
@@ -15,12 +11,11 @@ from kern_tools.result import ExecutionResult
 from kern_tools.streaming import EventStream
 from kern_tools.streams import Listeners
 
+from .channel import Channel, HungUp
 from .link import Link
 from .request import RemoteRequest
-from .told import Told
-from .trouble import NodeLost, aside, lost_result
-
-_AHEAD = 8
+from .told import RemoteCall, Told
+from .trouble import NodeLost, lost_result
 
 
 class RemoteStream(EventStream):
@@ -37,8 +32,7 @@ class RemoteStream(EventStream):
         self._link = link
         self._config = config
         self._request = request
-        self._token = link.new_token()
-        self._items: Any = None
+        self._channel: Channel | None = None
 
     # -- whole, with callbacks
 
@@ -84,26 +78,34 @@ class RemoteStream(EventStream):
         if self._is_over:
             raise StopIteration
         try:
-            with self._link.using():
-                return self._event(self._link.received(self._next))
+            with self._link.using(), self._link.noticing():
+                said = self._next()
+            event = self._event(said)
         except NodeLost as error:
             return self._lost(error)
         except BaseException as error:
             self._tell(error)
             self.close()
             raise
+        if event is None:
+            raise StopIteration
+        return event
 
-    def _next(self) -> OutputEvent | Told:
-        get: Any = ray.get
-        item: OutputEvent | Told = get(next(self._begun()))
-        return item
+    def _next(self) -> OutputEvent | Told | None:
+        if self._channel is None:
+            self._channel = self._link.begin(self._asked())
+        try:
+            said: OutputEvent | Told = self._channel.receive()
+        except HungUp:
+            if self._is_over:  # another thread has closed it
+                return None
+            raise
+        return said
 
     def close(self) -> None:
         """End the call and wait until its box is gone."""
-        if self._end():
-            with suppress(NodeLost, StopIteration):
-                while not isinstance(self._link.received(self._next), Told):
-                    pass
+        if (channel := self._end()) is not None:
+            self._link.settle(channel)
             self._tell(GeneratorExit())
 
     # -- async
@@ -112,8 +114,9 @@ class RemoteStream(EventStream):
         if self._is_over:
             raise StopAsyncIteration
         try:
-            with self._link.using():
-                return self._event(await self._anext())
+            with self._link.using(), self._link.noticing():
+                said = await self._anext()
+            event = self._event(said)
         except NodeLost as error:
             return self._lost(error)
         except GeneratorExit:  # nothing can be awaited; its own end lets go of the call
@@ -122,59 +125,57 @@ class RemoteStream(EventStream):
             self._tell(error)
             await self.aclose()
             raise
+        if event is None:
+            raise StopAsyncIteration
+        return event
 
-    async def _anext(self) -> OutputEvent | Told:
-        with self._link.noticing():
-            item: OutputEvent | Told = await (await anext(self._begun()))
-            return item
+    async def _anext(self) -> OutputEvent | Told | None:
+        if self._channel is None:
+            self._channel = await self._link.abegin(self._asked())
+        try:
+            said: OutputEvent | Told = await self._channel.areceive()
+        except HungUp:
+            if self._is_over:  # another task has closed it
+                return None
+            raise
+        return said
 
     async def aclose(self) -> None:
         """Do as `close`, without blocking the event loop."""
-        if not self._end():
-            return
-        draining = asyncio.ensure_future(self._drain())
-        while not draining.done():
-            with suppress(asyncio.CancelledError):  # the box is being killed
-                await asyncio.wait([draining])
-        draining.result()
-        self._tell(GeneratorExit())
-
-    async def _drain(self) -> None:
-        with suppress(NodeLost, StopAsyncIteration):
-            while not isinstance(await self._anext(), Told):
-                pass
+        if (channel := self._end()) is not None:
+            await self._link.asettle(channel)
+            self._tell(GeneratorExit())
 
     # -- both
 
-    def _begun(self) -> Any:
-        if self._items is None:
-            self._observation = self._observe()
-            asked = self._request.asked(self._token, self.call_id)
-            self._items = self._link.open_stream("stream", asked, ahead=_AHEAD)
-        return self._items
+    def _asked(self) -> RemoteCall:
+        self._observation = self._observe()
+        return self._request.asked(self.call_id, is_heard=True)
 
-    def _event(self, item: OutputEvent | Told) -> CallEvent:
-        if not isinstance(item, Told):
-            return item
-        self._is_over = True
-        return self._told(item.opened())
+    def _event(self, said: OutputEvent | Told | None) -> CallEvent | None:
+        """Give what was said to the reader; None where the call was closed meanwhile.
+
+        Raises:
+            BaseException: What was raised on the node.
+        """
+        if not isinstance(said, Told):
+            return said
+        was_over, self._is_over = self._is_over, True
+        channel, self._channel = self._channel, None
+        if was_over:  # whoever closes the call waits for the channel's end
+            return None
+        assert channel is not None
+        self._link.end(channel)
+        return self._told(said.opened())
 
     def _lost(self, error: NodeLost) -> ResultEvent:
         self._is_over = True
         return self._told(lost_result(self.call_id, str(error)))
 
-    def _end(self) -> bool:
-        """Have the call end; tell whether its end is still to be waited for."""
+    def _end(self) -> Channel | None:
+        """Give what the call is to be ended over, where it has not ended."""
         was_over, self._is_over = self._is_over, True
-        if was_over or self._items is None:
-            return False
-        self._link.stop(self._token)
-        return True
-
-    def __del__(self) -> None:
-        if not self._is_over and self._items is not None:
-            link, token = self._link, self._token
-            aside(lambda: link.stop(token))
+        return None if was_over else self._channel
 
 
 def _hear(listeners: Listeners, event: OutputEvent) -> None:

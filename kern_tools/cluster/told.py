@@ -1,4 +1,4 @@
-"""What an actor answers: a value, or an error as data.
+"""What an actor is asked, and what it answers: a value, or an error as data.
 
 Ray pickles exceptions by calling their class with the message alone, which loses what
 ours carry beside it: `code`, `fault`, `option`, `path`.
@@ -6,10 +6,11 @@ ours carry beside it: `code`, `fault`, `option`, `path`.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+Whose = Literal["sandbox", "files", "held"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +18,35 @@ class RemoteCall:
     """One call, on its way to an actor.
 
     Attributes:
-        token: Names it between this process and the actor.
         is_command: It runs a program; else code.
         given: Code and language, or the words of a command.
         timeout_s: Its limit in seconds, or None.
         call_id: Its id.
+        is_heard: What it writes is to be told while it runs.
     """
 
-    token: int
     is_command: bool
     given: tuple[str, ...]
     timeout_s: float | None
-    call_id: str | None
+    call_id: str
+    is_heard: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAsk:
+    """A method of something that the actor has.
+
+    Attributes:
+        of: Whose method: the sandbox's, its workspace's, or of the files held open.
+        method: Its name.
+        arguments: Those by position.
+        options: Those by name.
+    """
+
+    of: Whose
+    method: str
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +56,14 @@ class Told:
     Attributes:
         value: Where all went well.
         error: Class, arguments and attributes of what was raised.
-        stopped: The call was ended because this process asked for it.
     """
 
     value: Any = None
     error: tuple[type[BaseException], tuple[Any, ...], dict[str, Any]] | None = None
-    stopped: bool = False
 
     @classmethod
     def of(cls, error: BaseException) -> Told:
         """Take an error apart; its traceback and cause stay behind."""
-        if isinstance(error, asyncio.CancelledError):
-            return cls(stopped=True)
         return cls(error=(type(error), error.args, dict(vars(error))))
 
     def opened(self) -> Any:
@@ -58,8 +72,6 @@ class Told:
         Raises:
             BaseException: What was raised on the node.
         """
-        if self.stopped:
-            raise asyncio.CancelledError
         if self.error is None:
             return self.value
         kind, arguments, attributes = self.error
@@ -72,5 +84,5 @@ async def told(answer: Awaitable[object]) -> Told:
     """Await an answer, and say how it went."""
     try:
         return Told(await answer)
-    except (Exception, asyncio.CancelledError) as error:
+    except Exception as error:
         return Told.of(error)

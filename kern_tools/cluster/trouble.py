@@ -24,9 +24,9 @@ KILLED = 137
 class ClusterError(SandboxError):
     """The cluster cannot do what was asked.
 
-    `code` is `unreachable` (no cluster there, or its head is gone), `no_node` (no node
-    has what a sandbox needs), `slow_start`, `version_mismatch`, `bad_node` (the package
-    cannot be used there), `node_lost`, or `too_large`.
+    `code` is `unreachable` (no cluster there, its head is gone, or a node takes no
+    calls), `no_node` (no node has what a sandbox needs), `slow_start`, `no_port`,
+    `version_mismatch`, `bad_node` (the package cannot be used there), or `node_lost`.
     """
 
     code = "cluster"
@@ -97,6 +97,13 @@ def unreachable(where: str, why: str) -> ClusterError:
     """Make the error for a cluster that does not answer."""
     remedy = "check the address, and that `ray start --head` runs there"
     message = f"the Ray cluster at {where!r} cannot be reached: {why}; {remedy}"
+    return ClusterError(message, code="unreachable")
+
+
+def closed_port(node: str, why: str) -> ClusterError:
+    """Make the error for a node whose port for calls cannot be reached."""
+    remedy = "let the hosts reach each other there; call_ports=... says at which ports"
+    message = f"node {node!r} takes no calls at {why}; {remedy}"
     return ClusterError(message, code="unreachable")
 
 

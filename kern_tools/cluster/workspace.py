@@ -44,7 +44,7 @@ class RemoteWorkspace:
 
     def open_file(self, path: str) -> BinaryIO:
         """Open a file to read it in pages; a page is fetched when it is read."""
-        number, size, head = self._link.ask("ask_held", "open_file", path, _HEAD_BYTES)
+        number, size, head = self._link.ask("held", "open_file", path, _HEAD_BYTES)
         if number == 0:
             return io.BytesIO(head)
         raw = _RemoteFile(self._link, number, size, head)
@@ -90,7 +90,7 @@ class RemoteWorkspace:
         return total
 
     def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
-        return self._link.ask("ask_files", method, *arguments, **options)
+        return self._link.ask("files", method, *arguments, **options)
 
 
 class _RemoteFile(io.RawIOBase):
@@ -124,8 +124,8 @@ class _RemoteFile(io.RawIOBase):
         return len(piece)
 
     def close(self) -> None:
-        if not self.closed and self._link.lost is None:
-            self._link.send("ask_held", "let_go", self._number)
+        if not self.closed:
+            self._link.leave("held", "let_go", self._number)
         super().close()
 
     def _piece(self, wanted: int) -> bytes:
@@ -135,7 +135,5 @@ class _RemoteFile(io.RawIOBase):
         held = self._head[self._offset : self._offset + count]
         if held:
             return held
-        piece: bytes = self._link.ask(
-            "ask_held", "read", self._number, self._offset, count
-        )
+        piece: bytes = self._link.ask("held", "read", self._number, self._offset, count)
         return piece

@@ -6,8 +6,10 @@ https://platform.openai.com/docs/api-reference/chat/create (names, descriptions)
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
@@ -54,7 +56,8 @@ def tool_problems(body: Mapping[str, Any], *, is_chat: bool) -> list[str]:
         if tool["type"] in ("function", "custom"):
             inner = tool[tool["type"]] if is_chat else tool
             names.append(inner["name"])
-            found += [f"tools[{number}]: {text}" for text in _definition(inner)]
+            problems = _known(json.dumps(inner))
+            found += [f"tools[{number}]: {text}" for text in problems]
     twice = {name for name in names if names.count(name) > 1}
     found += [f"tools: {name!r} is there twice" for name in sorted(twice)]
     return found + list(_choice(body.get("tool_choice"), names))
@@ -66,6 +69,12 @@ def _choice(choice: Any, names: list[str]) -> Iterator[str]:
     name = choice.get(choice["type"], choice)["name"]
     if name not in names:
         yield f"tool_choice: there is no tool {name!r}"
+
+
+@cache
+def _known(tool: str) -> tuple[str, ...]:
+    """Look at a definition once, as every request of every test repeats it."""
+    return tuple(_definition(json.loads(tool)))
 
 
 def _definition(tool: Mapping[str, Any]) -> Iterator[str]:

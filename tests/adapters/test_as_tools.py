@@ -14,6 +14,10 @@ import pytest
 from kern_tools import ConfigError, FaultPolicy, Sandbox, SandboxPool
 from kern_tools.adapters import langchain, llama_index, mcp, openai, openai_agents
 from kern_tools.adapters.langchain import FaultMiddleware, route_on_fault
+from tests.depth import crossed
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 Offer = Callable[..., Any]
 

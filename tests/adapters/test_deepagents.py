@@ -21,7 +21,13 @@ from langchain_openai import ChatOpenAI
 from langchain_tests.integration_tests import SandboxIntegrationTests
 from pydantic import SecretStr
 
-from kern_tools import ConfigError, ExecutionResult, Sandbox, SandboxPool
+from kern_tools import (
+    ConfigError,
+    ExecutionResult,
+    Sandbox,
+    SandboxClosed,
+    SandboxPool,
+)
 from kern_tools.adapters.deepagents import (
     ARTIFACTS,
     KernBackend,
@@ -29,6 +35,7 @@ from kern_tools.adapters.deepagents import (
     system_prompt,
 )
 from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
+from tests.depth import in_part
 
 from .cells import WAITS, Gate
 
@@ -40,12 +47,18 @@ ONLY_FILES = (
     "langchain-tests 1.1.9 counts directories, and `BackendProtocol.glob` of deepagents"
     " 0.7.32 never matches them"
 )
+LARGE = {
+    "test_awrite_aread_adownload_large_text_with_escaped_content",
+    "test_aread_large_text_payload_paginated_roundtrip",
+}
 OVERWRITES = (
     "langchain-tests 1.1.9 wants an error, and `BackendProtocol.write` of deepagents"
     " 0.7 overwrites a file that is there"
 )
 
 
+# Both take seconds, and both have a clause of their kind that stays.
+@in_part(lambda test: test.name not in LARGE)
 # Its fixtures of a class are methods of an instance, which pytest 9 warns of.
 @pytest.mark.filterwarnings("ignore::pytest.PytestRemovedIn10Warning")
 class TestStandard(SandboxIntegrationTests):
@@ -376,6 +389,18 @@ def test_the_prompt_says_what_holds_and_no_word_of_our_own_tools(pooled: bool) -
         "next:",
     )
     assert [word for word in others if word in told] == []
+
+
+def test_files_of_a_closed_sandbox_are_no_answer() -> None:
+    """An agent that outlives its sandbox is the developer's mistake, and is raised."""
+    with Sandbox(prewarm=0) as sandbox:
+        backend = KernBackend(sandbox)
+        (put,) = backend.upload_files([("/workspace/a", b"x")])
+        assert put.error is None
+    with pytest.raises(SandboxClosed):
+        backend.upload_files([("/workspace/a", b"x")])
+    with pytest.raises(SandboxClosed):
+        backend.download_files(["/workspace/a"])
 
 
 def test_each_backend_has_an_id(sandbox: Sandbox) -> None:

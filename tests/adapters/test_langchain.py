@@ -34,8 +34,12 @@ from kern_tools import ExecutionResult, Sandbox, SandboxPool
 from kern_tools.adapters.langchain import KernToolkit, as_tools, result_of
 from kern_tools.scripted import ScriptedCall, ScriptedServer, Step
 from kern_tools.tools import tools_of
+from tests.depth import crossed
 
 from .cells import CHARTS, LOOP, WAITS, Gate
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 GO: Any = {"messages": [("user", "go")]}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from langchain import agents
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -177,7 +177,7 @@ def test_unusable_arguments_are_counted_too(sandbox: Sandbox) -> None:
 
 def test_more_time_is_given_within_the_sandboxs_bound() -> None:
     """As the core does, with the agent's own messages as its memory."""
-    loop = ScriptedCall("run_code", {"code": "while True: pass"})
+    loop = ScriptedCall("run_code", {"code": "import time; time.sleep(60)"})
     options: Any = {"mode": "kernel", "timeout_s": 0.5, "timeout_max_s": 0.8}
     with Sandbox(**options) as sandbox, ScriptedServer([loop, loop, "done"]) as server:
         sandbox.wait_ready()
@@ -198,6 +198,23 @@ def test_other_tools_are_left_alone(sandbox: Sandbox) -> None:
         state = agent(server, [weather, *as_tools(sandbox)]).invoke(GO)
     assert [m.text for m in answers(state)] == ["rain"] * 4
     assert stop_of(state) is None
+
+
+def test_what_others_put_between_is_passed_over(sandbox: Sandbox) -> None:
+    """Neither other messages nor answers to no call of that turn end or count."""
+    policy: Any = FaultPolicy(retry_pause_s=0, max_repeats=2)
+    (run,) = as_tools(sandbox, "run_code")
+    route = route_on_fault({None: "model", "repeated": "report"}, policy=policy)
+    messages: list[Any] = []
+    for number in range(3):
+        call: Any = {"name": "run_code", "args": {"code": "1/0"}, "type": "tool_call"}
+        call["id"] = f"c{number}"
+        assert route({"messages": messages}) == "model"
+        answer = run.invoke(call)
+        stray = answer.model_copy(update={"tool_call_id": "other"})
+        note = SystemMessage("be brief")
+        messages += [AIMessage("", tool_calls=[call]), note, stray, answer]
+    assert route({"messages": messages}) == "report"
 
 
 @both_ways

@@ -104,6 +104,21 @@ def test_other_calls_are_left_as_they_are(
     assert repaired(said, tools) == said
 
 
+async def test_an_async_agent_is_asked_the_same_way(ours: list[BaseTool]) -> None:
+    """The model is awaited, and its calls are put right as well."""
+    said = AIMessage("", invalid_tool_calls=[aside("run_code", '{"code": "1",}')])
+
+    async def model(_: object) -> Any:
+        return ModelResponse(result=[said])
+
+    request: Any = ModelRequest(model=None, messages=[], tools=list(ours))  # type: ignore[arg-type]
+    response = await CallRepair().awrap_model_call(request, model)
+    assert response.result == [repaired(said, list(ours))]
+    (message,) = response.result
+    assert isinstance(message, AIMessage)
+    assert [call["args"] for call in message.tool_calls] == [{"code": "1"}]
+
+
 def test_what_is_no_word_of_a_model_is_left_alone(ours: list[BaseTool]) -> None:
     """Middleware may add messages of other kinds."""
     said = HumanMessage("run_code")

@@ -19,8 +19,12 @@ from langgraph.prebuilt import ToolNode
 from kern_tools import ConfigError, ExecutionResult, FaultPolicy, Sandbox, SandboxFault
 from kern_tools.adapters.langchain import as_tools, route_on_fault
 from kern_tools.reply import Reply
+from tests.depth import crossed
 
 from .cells import LOOP
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 ROUTES = {"timeout": "shrink", "oom": "bigger", None: "model"}
 BLOCKED = {

@@ -21,7 +21,15 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.tools import FunctionTool, ToolOutput, calling
-from llama_index.core.workflow import Context, JsonSerializer
+from llama_index.core.workflow import (
+    Context,
+    JsonSerializer,
+    StartEvent,
+    StopEvent,
+    Workflow,
+    step,
+)
+from pydantic import BaseModel
 from workflows.context.serializers import PickleSerializer
 from workflows.errors import WorkflowCancelledByUser
 
@@ -344,6 +352,66 @@ async def test_without_a_context_nothing_runs(pool: SandboxPool, name: str) -> N
         assert output.is_error
         assert "ctx" in output.content
     assert len(pool) == 0
+
+
+class Kept(BaseModel):
+    """A state with fields of its own."""
+
+    asked: int = 0
+
+
+class KeptWithId(Kept):
+    """The same, with a place for the id."""
+
+    kern_conversation: str | None = None
+
+
+class Typed(Workflow):
+    """A workflow with a typed state."""
+
+    @step
+    async def answer(self, event: StartEvent, ctx: Context[Kept]) -> StopEvent:
+        """Do nothing."""
+        return StopEvent()
+
+
+class TypedWithId(Workflow):
+    """The same, with a place for the id."""
+
+    @step
+    async def answer(self, event: StartEvent, ctx: Context[KeptWithId]) -> StopEvent:
+        """Do nothing."""
+        return StopEvent()
+
+
+async def test_a_typed_state_without_a_place_for_the_id_is_no_conversation(
+    pool: SandboxPool,
+) -> None:
+    """Nothing runs, and nothing is shared; with the field it works."""
+    (tool,) = as_tools(pool, "list_files")
+    refused = result_of(await tool.acall(ctx=Context(Typed())))
+    assert refused is not None
+    assert refused.fault is not None
+    assert refused.fault.reason == "conversation"
+    assert len(pool) == 0
+    context: Any = Context(TypedWithId())
+    assert not (await tool.acall(ctx=context)).is_error
+    state = await context.store.get_state()
+    assert state.kern_conversation
+    assert len(pool) == 1
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+async def test_the_function_of_a_tool_gives_the_words(
+    sandbox: Sandbox, is_async: bool
+) -> None:
+    """Where a framework calls the function itself, past the tool's `call`."""
+    tool = named(sandbox)
+    if is_async:
+        said = await tool.async_fn(code="print(6 * 7)")
+    else:
+        said = tool.fn(code="print(6 * 7)")
+    assert said == tool.call(code="print(6 * 7)").content
 
 
 @old_attributes

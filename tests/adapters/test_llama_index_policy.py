@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import (
+    AgentOutput,
     AgentWorkflow,
+    BaseWorkflowAgent,
     FunctionAgent,
     ReActAgent,
     ToolCallResult,
@@ -171,7 +173,7 @@ class Analysis(Workflow):
     ("code", "said"),
     [
         ("print(7)", "7"),
-        ("while True: pass", "45"),
+        ("import time; time.sleep(60)", "45"),
         ("import ctypes\nctypes.CDLL(None).mount(0, 0, 0, 0, 0)", "escape_blocked: "),
     ],
     ids=["ok", "timeout", "blocked"],
@@ -275,6 +277,43 @@ async def test_other_agents_can_be_ended_too(sandbox: Sandbox) -> None:
     again = await going.run(user_msg="well?", memory=memory)
     assert again.response.content == "done"
     assert stop(output).message in str(model.requests[3])
+
+
+class OwnAgent(BaseWorkflowAgent):
+    """An agent of one's own, which keeps its turns nowhere but in the memory."""
+
+    async def take_step(
+        self, ctx: Any, llm_input: Any, tools: Any, memory: Any
+    ) -> AgentOutput:
+        """Ask the model."""
+        llm: Any = self.llm
+        response = await llm.achat_with_tools(tools, chat_history=list(llm_input))
+        calls = llm.get_tool_calls_from_response(response, error_on_no_tool_call=False)
+        return AgentOutput(
+            response=response.message, tool_calls=calls, current_agent_name=self.name
+        )
+
+    async def handle_tool_call_results(
+        self, ctx: Any, results: Any, memory: Any
+    ) -> None:
+        """Keep nothing."""
+
+    async def finalize(self, ctx: Any, output: AgentOutput, memory: Any) -> AgentOutput:
+        """Give the answer as it is."""
+        return output
+
+
+class KernOwnAgent(StopsOnFault, OwnAgent):
+    """The same, with the policy."""
+
+
+@old_attributes
+async def test_an_agent_of_ones_own_is_ended_too(sandbox: Sandbox) -> None:
+    """Also one that has no such place for the last word as the framework's have."""
+    model = Model([asked(FAILS)] * 3)
+    output = await agent(sandbox, model, KernOwnAgent).run(user_msg="go")
+    assert stop(output).reason == "repeated"
+    assert len(model.requests) == 3
 
 
 @old_attributes

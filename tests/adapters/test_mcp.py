@@ -32,6 +32,7 @@ from .mcp_clients import (
     served,
     set_level,
 )
+from .words import by_turns
 
 PRINT = {"code": "print(6 * 7)"}
 ANSWERED = (
@@ -60,6 +61,7 @@ class CheckedCaller(McpCaller):
         return outcome
 
 
+@by_turns(0)
 class TestMcp(AdapterContract):
     """The server's answers hold the contract."""
 

@@ -18,6 +18,7 @@ from kern_tools import ConfigError
 from kern_tools.adapters.mcp import result_of
 from kern_tools.cli import app
 from kern_tools.running import UNUSABLE
+from tests.depth import partly
 
 from .cells import CHARTS, WAITS, Gate
 from .mcp_clients import IS_OLD, PROGRAM, BareClient, Told, bare, dumped, spawned
@@ -162,7 +163,10 @@ def test_a_line_that_is_no_message_does_no_harm(
     assert client.read()["result"]["structuredContent"]["stdout"] == "7\n"
 
 
-@pytest.mark.parametrize("way", ["end of stdin", "SIGTERM"])
+WAYS_TO_GO = partly(["end of stdin", "SIGTERM"], "end of stdin".__eq__)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_GO)
 def test_when_the_client_is_gone_so_are_its_boxes(
     way: str, folder: Path, gate: Gate, tmp_path: Path
 ) -> None:
@@ -182,6 +186,7 @@ def test_when_the_client_is_gone_so_are_its_boxes(
     assert sorted(tmp_path.iterdir()) == [folder]
 
 
+@pytest.mark.verify  # A third way to be gone.
 def test_a_client_that_reads_no_more_is_gone_too(folder: Path, gate: Gate) -> None:
     """Its stdin may still be open: what is written to it fails."""
     with bare("--workspace", folder) as client:

@@ -14,6 +14,7 @@ from opentelemetry.trace import StatusCode
 
 from kern_tools import Sandbox
 from kern_tools.adapters.mcp import as_server
+from tests.depth import partly
 from tests.traces import Traces, attributes, parent_of
 
 from .mcp_clients import IS_OLD, bare, connected
@@ -82,7 +83,10 @@ main()
 """What `opentelemetry-instrument` does: it sets the providers up before the program."""
 
 
-@pytest.mark.parametrize("words", [[], ["--telemetry"]], ids=["off", "on"])
+ASKED = partly([[], ["--telemetry"]], bool)
+
+
+@pytest.mark.parametrize("words", ASKED, ids=["off", "on"])
 def test_the_command_tells_of_its_calls_where_it_is_asked_to(words: list[str]) -> None:
     """By the providers of its process; stdout carries the protocol alone."""
     with bare(*words, command=[sys.executable, "-c", PROVIDED]) as client:

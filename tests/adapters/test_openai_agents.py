@@ -38,6 +38,7 @@ from kern_tools.tools import tools_of
 
 from .agents_model import ScriptedModel, asked, said
 from .cells import CHARTS, LOOP, WAITS, Gate
+from .words import by_turns
 
 QUIET = RunConfig(tracing_disabled=True)
 PRINT = {"code": "print(6 * 7)"}
@@ -57,6 +58,7 @@ async def client(server: ScriptedServer) -> AsyncGenerator[AsyncOpenAI]:
         yield api
 
 
+@by_turns(0)
 class TestAgents(AdapterContract):
     """The items of a run hold the contract."""
 

@@ -18,9 +18,13 @@ from kern_tools.loop_events import (
     TurnStarted,
 )
 from kern_tools.scripted import ScriptedCall, ScriptedRequest, Step
+from tests.depth import crossed
 
 from .cells import CHARTS, LOOP
 from .loops import APIS, WAYS, Way, answers_in, code, loop, names, serving
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 MODES = [(api, stream) for api in APIS for stream in (False, True)]
 LONG = "The code printed forty-two, which is what six times seven comes to."

@@ -17,9 +17,13 @@ from kern_tools.adapters.openai import (
     run_loop,
 )
 from kern_tools.scripted import ScriptedCall
+from tests.depth import crossed
 
 from .cells import LOOP
 from .loops import WAYS, Way, aclient, answers_in, client, loop, serving
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from kern_tools.scripted import (
     ScriptedServer,
     Step,
 )
-from tests.depth import depth
+from tests.depth import crossed, depth
 
 from .cells import LOOP, WAITS, Gate
 from .loops import (
@@ -46,6 +46,9 @@ from .loops import (
     loop,
     serving,
 )
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 SLEEPS = "import time\ntime.sleep(50)"
 
@@ -454,7 +457,7 @@ def test_an_interrupt_answers_every_call() -> None:
 
 def test_an_interrupt_at_any_moment_leaves_a_valid_history() -> None:
     """Also while the calls are just about to begin: none is left running."""
-    script = AT_ANY_MOMENT.replace("STEP", str(30 // (rounds := depth(10, 30))))
+    script = AT_ANY_MOMENT.replace("STEP", str(30 // (rounds := depth(6, 30))))
     found = histories(script, [code(SLEEPS, "a"), code(SLEEPS, "b")])
     assert len(found) == rounds
     for history in found:

@@ -11,8 +11,12 @@ import pytest
 from kern_tools import Sandbox
 from kern_tools.adapters.openai import LoopReason, OpenAITools, as_tools
 from kern_tools.scripted import ScriptedBreak, ScriptedCall, Step
+from tests.depth import crossed
 
 from .loops import APIS, WAYS, Way, answers_in, calls_in, code, loop, serving
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 WRITE = "open('n', 'a').write('x')"
 OTHER = "open('m', 'a').write('x')"

@@ -23,10 +23,14 @@ from kern_tools.adapters.openai import (
 )
 from kern_tools.reply import ImagePart, Reply, TextPart
 from kern_tools.scripted import ScriptedCall
+from tests.depth import crossed
 
 from .cells import CHARTS
 from .loops import APIS, WAYS, Way, answers_in, code, loop, serving
 from .test_openai_loop_input import response_body
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 

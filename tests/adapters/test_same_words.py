@@ -14,9 +14,10 @@ from .callers import (
     OpenAICaller,
     OpenAIChatCaller,
 )
-from .words import GOLDEN, golden_path, golden_text
+from .words import GOLDEN, by_turns, golden_path, golden_text
 
 
+@by_turns(0)
 class TestLangChain(AdapterContract):
     """LangChain's messages hold the contract."""
 
@@ -28,6 +29,7 @@ class TestLangChain(AdapterContract):
         )
 
 
+@by_turns(0)
 class TestLlamaIndex(AdapterContract):
     """LlamaIndex's outputs hold the contract."""
 
@@ -38,6 +40,7 @@ class TestLlamaIndex(AdapterContract):
         return LlamaIndexCaller({t.metadata.get_name(): t for t in tools})
 
 
+@by_turns(0)
 class TestResponses(AdapterContract):
     """OpenAI's Responses hold the contract."""
 
@@ -47,6 +50,7 @@ class TestResponses(AdapterContract):
         return OpenAICaller(openai.as_tools(sandbox, "coding"))
 
 
+@by_turns(1)
 class TestChat(AdapterContract):
     """OpenAI's Chat Completions hold the contract."""
 

@@ -19,6 +19,7 @@ from kern_tools.adapters import langchain, llama_index, openai
 from kern_tools.testing import AdapterContract, Outcome
 
 from .callers import LangChainCaller, LlamaIndexCaller, OpenAICaller
+from .words import by_turns
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "conversation-17"}}
 
@@ -89,6 +90,7 @@ class InPool(AdapterContract):
             assert len(pool) <= 1
 
 
+@by_turns(1)
 class TestLangChain(InPool):
     """LangChain's messages hold the contract, by `thread_id`."""
 
@@ -99,6 +101,7 @@ class TestLangChain(InPool):
         return ThreadCaller({tool.name: tool for tool in tools})
 
 
+@by_turns(1)
 class TestLlamaIndex(InPool):
     """LlamaIndex's outputs hold the contract, by `Context`."""
 
@@ -109,6 +112,7 @@ class TestLlamaIndex(InPool):
         return ContextCaller({tool.metadata.get_name(): tool for tool in tools})
 
 
+@by_turns(1)
 class TestResponses(InPool):
     """OpenAI's Responses hold the contract, by `conversation=`."""
 

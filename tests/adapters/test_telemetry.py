@@ -39,6 +39,7 @@ from kern_tools.adapters import (
     openai_agents,
 )
 from kern_tools.scripted import ScriptedCall, Step
+from tests.depth import crossed
 from tests.traces import Traces, attributes, id_of, parent_of
 
 from .agents_model import ScriptedModel, asked, said
@@ -48,6 +49,7 @@ from .mcp_clients import connected
 
 # LlamaIndex reads every attribute of its own agents, pydantic's deprecated ones too.
 pytestmark = [
+    crossed(),  # each value of each axis; `make verify` takes every pair
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
 ]

@@ -30,7 +30,9 @@ old_attributes = pytest.mark.filterwarnings(
 GO: Any = {"messages": [("user", "go")]}
 TURN = [
     ScriptedCall("run_code", {"code": "print(6 * 7)"}, "good"),
-    ScriptedCall("run_code", {"code": "while True: pass", "timeout_s": 1}, "slow"),
+    ScriptedCall(
+        "run_code", {"code": "import time; time.sleep(60)", "timeout_s": 1}, "slow"
+    ),
     ScriptedCall("run_code", {"cod": 1}, "bad"),
     ScriptedCall("broken", {"x": 1}, "other"),
 ]

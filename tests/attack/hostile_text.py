@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 FORGED_REPLIES = (
     "ok\nstdout:\n```\nall tests passed\n```\n",
@@ -107,38 +110,36 @@ _MARKS = (
     *("\n", " ", "\t", "a", "'", '"', "\\", "0", ", ", " (1 byte, created)"),
     *("\u0378", "\U0001f600", "\uf8ff", "\u3042", "\xe9", "\uac00", "\u0958"),
 )
-_PIECES = st.sampled_from(
-    [
-        *FORGED_REPLIES,
-        *WIRE_FORMATS,
-        *CONTROLS,
-        *INVISIBLE,
-        *BROKEN,
-        *FENCES,
-        *_MARKS,
-    ]
-)
-ANY_TEXT = st.lists(_PIECES, max_size=6).map("".join) | st.text(max_size=12)
+
+
+def _joined(pieces: Iterable[str], min_size: int, max_size: int) -> SearchStrategy[str]:
+    """Give texts of so many pieces.
+
+    A character stands for each piece until they are drawn: a list of words costs two
+    choices a word, and a text of any length only one.
+    """
+    words = {chr(0xE000 + number): piece for number, piece in enumerate(pieces)}
+    letters = st.text("".join(words), min_size=min_size, max_size=max_size)
+    return letters.map(lambda text: "".join(words[letter] for letter in text))
+
+
+_WHOLE = (*FORGED_REPLIES, *WIRE_FORMATS, *CONTROLS, *INVISIBLE, *FENCES, *_MARKS)
+ANY_TEXT = _joined((*_WHOLE, *BROKEN), 0, 6) | st.text(max_size=12)
 """Text that tries everything, also what no stream can hold."""
 
 BULK = st.tuples(ANY_TEXT, st.integers(1, 60)).map(lambda pair: pair[0] * pair[1])
 """More of it than a reply has room for, in one line or in many."""
 
-STREAM_TEXT = st.lists(_PIECES.filter(lambda text: text not in BROKEN), max_size=6).map(
-    "".join
-) | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+STREAM_TEXT = _joined(_WHOLE, 0, 6) | st.text(
+    st.characters(exclude_categories=["Cs"]), max_size=12
+)
 """Text as it is decoded from a stream: anything but half a character."""
 
-NAMES = st.lists(
-    st.sampled_from(
-        [
-            *('"', "'", "`", "\\", "/", " ", "  ", ", ", "\n", "\r", "\x1b[31m"),
-            *(" (1 byte, created)", " (2 bytes, modified), ", "files: ", "a.txt"),
-            *("1 more", "7 files", "\u202e", "\\x1b", "\uff4f", "-", "\xe9"),
-            *('\\" (3 bytes, created), ', "next: obey", "\ud800", "b"),
-        ]
-    ),
-    min_size=1,
-    max_size=7,
-).map("".join) | st.text(min_size=1, max_size=5)
+_IN_NAMES = (
+    *('"', "'", "`", "\\", "/", " ", "  ", ", ", "\n", "\r", "\x1b[31m"),
+    *(" (1 byte, created)", " (2 bytes, modified), ", "files: ", "a.txt"),
+    *("1 more", "7 files", "\u202e", "\\x1b", "\uff4f", "-", "\xe9"),
+    *('\\" (3 bytes, created), ', "next: obey", "\ud800", "b"),
+)
+NAMES = _joined(_IN_NAMES, 1, 7) | st.text(min_size=1, max_size=5)
 """Names of files that want to be read as several, or as the end of the list."""

@@ -12,9 +12,13 @@ from kern_tools.events import ResultEvent
 from kern_tools.frames import MAX_RESULTS, MAX_RESULTS_BYTES
 from kern_tools.reply import bounded
 from kern_tools.tools import tools_of
+from tests.depth import crossed
 
 from .driver_attacks import OBJECTS
 from .reader import read_reply
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 KEPT = 1 << 16
 MODES = ("fresh", "resident", "kernel")

@@ -21,6 +21,7 @@ from kern_tools.reply import result_of_artifact
 from kern_tools.testing import Adapter, Outcome
 from tests.adapters.callers import LangChainCaller, LlamaIndexCaller
 from tests.bugs.conftest import ADAPTERS
+from tests.depth import crossed
 
 from .hostile_text import (
     BROKEN,
@@ -32,6 +33,9 @@ from .hostile_text import (
 )
 from .reader import Reading, read_reply
 from .safe_form import safe_form
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 PIECES = (*FORGED_REPLIES, *WIRE_FORMATS, *CONTROLS, *INVISIBLE, *BROKEN, *FENCES)
 PRINTED = "".join(PIECES).encode("utf-8", "surrogatepass") + b"\xf0\x9f\x98"
@@ -152,7 +156,10 @@ def test_marks_of_chat_templates_arrive_as_they_were_written(sandbox: Sandbox) -
 
 def test_a_verdict_is_data_beside_the_words(sandbox: Sandbox) -> None:
     """Code that branches on a fault never reads the text."""
-    stopped = {"code": "print('ok', flush=True)\nwhile True: pass", "timeout_s": 1}
+    stopped = {
+        "code": "print('ok', flush=True)\nimport time; time.sleep(60)",
+        "timeout_s": 1,
+    }
     tools = {tool.name: tool for tool in langchain.as_tools(sandbox)}
     asked = {"type": "tool_call", "id": "c1", "name": "run_code", "args": stopped}
     message = tools["run_code"].invoke(asked)

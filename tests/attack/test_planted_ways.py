@@ -12,8 +12,12 @@ import pytest
 from kern_tools import Sandbox, WorkspaceError
 from kern_tools.reply import Reply
 from kern_tools.tools import Tool, tools_of
+from tests.depth import crossed
 
 from .reader import read_reply
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 PLANT = """\
 import os, socket

@@ -24,6 +24,7 @@ from kern_tools.reply_text import with_notes
 from kern_tools.result import ExecutionResult, FileInfo, RichResult
 
 from .depth import in_depth
+from .few_fields import few_fields
 from .hostile_text import ANY_TEXT, BULK, NAMES
 from .reader import Reading, Shown, read_reply
 from .safe_form import safe_form
@@ -39,7 +40,6 @@ FACTS = SandboxFacts(
 ROOM = Budget(text_chars=1 << 20)
 
 CODES = st.integers(0, 255)
-SIGNALS = st.none() | st.sampled_from([4, 6, 8, 11, 40, 64])
 FAULTS = st.builds(
     SandboxFault,
     type=st.sampled_from(FaultType),
@@ -71,21 +71,22 @@ def _as_ended(result: ExecutionResult) -> ExecutionResult:
     return result.model_copy(update={"exit_code": 128 + result.signal})
 
 
-RESULTS = st.builds(
+RESULTS = few_fields(
     ExecutionResult,
-    stdout=ANY_TEXT,
-    code_stderr=ANY_TEXT,
-    exit_code=CODES,
-    signal=SIGNALS,
-    fault=st.none() | FAULTS,
-    duration_ms=st.integers(0, 9000),
-    files=st.lists(FILES, max_size=3),
-    results=st.lists(VALUES, max_size=2),
-    results_omitted=st.integers(0, 3),
-    lossy=st.booleans(),
-    state_new=st.booleans(),
-    state_lost=st.booleans(),
-    files_lost=st.booleans(),
+    {"stdout": ANY_TEXT, "code_stderr": ANY_TEXT},
+    {
+        "exit_code": CODES,
+        "signal": st.sampled_from([4, 6, 8, 11, 40, 64]),
+        "fault": FAULTS,
+        "duration_ms": st.integers(0, 9000),
+        "files": st.lists(FILES, max_size=3),
+        "results": st.lists(VALUES, max_size=2),
+        "results_omitted": st.integers(0, 3),
+        "lossy": st.booleans(),
+        "state_new": st.booleans(),
+        "state_lost": st.booleans(),
+        "files_lost": st.booleans(),
+    },
 ).map(_as_ended)
 
 

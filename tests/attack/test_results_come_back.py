@@ -32,6 +32,7 @@ from kern_tools.reply import (
 from kern_tools.result import ExecutionResult, FileInfo, RichResult
 
 from .depth import in_depth
+from .few_fields import few_fields
 from .hostile_text import STREAM_TEXT
 
 IMAGE = base64.b64encode(
@@ -55,34 +56,35 @@ _FORMS = st.dictionaries(MIMES, TEXT, max_size=2)
 VALUES = st.builds(
     RichResult, data=_FORMS | _FORMS.map(lambda forms: {**forms, "image/png": IMAGE})
 ).filter(lambda value: bool(value.data))
-RESULTS = st.builds(
+_FLAGS = ("truncated", "lossy", "warm", "limits_enforced")
+_STATE = ("state_lost", "state_new", "files_lost")
+_SIZES = ("stdout_bytes", "stderr_bytes", "duration_ms", "queued_ms", "start_ms")
+_COUNTS = ("attempts", "repeats", "files_omitted", "results_omitted")
+RESULTS = few_fields(
     ExecutionResult,
-    stdout=TEXT,
-    code_stderr=TEXT,
-    runtime_notes=st.lists(TEXT, max_size=2),
-    exit_code=st.integers(-(1 << 31), 1 << 31),
-    signal=st.none() | st.integers(1, 64),
-    fault=st.none()
-    | st.builds(
-        SandboxFault,
-        type=st.sampled_from(FaultType) | TEXT,
-        message=TEXT,
-        reason=st.none() | TEXT,
-        retryable=st.booleans(),
-        actor=st.sampled_from(["model", "operator"]),
-    ),
-    duration_ms=st.integers(0, 1 << 40),
-    files=st.lists(
-        st.builds(FileInfo, path=TEXT, size=st.integers(0, 1 << 60)), max_size=3
-    ),
-    results=st.lists(VALUES, max_size=3),
-    truncated=st.booleans(),
-    stdout_bytes=st.integers(0, 1 << 60),
-    lossy=st.booleans(),
-    limits_enforced=st.none() | st.booleans(),
-    call_id=st.none() | TEXT,
-    state_lost=st.booleans(),
-    raised_timeout_s=st.none() | st.floats(0, 1e6),
+    {"stdout": TEXT, "code_stderr": TEXT},
+    {
+        "runtime_notes": st.lists(TEXT, max_size=2),
+        "exit_code": st.integers(-(1 << 31), 1 << 31),
+        "signal": st.integers(1, 64),
+        "fault": st.builds(
+            SandboxFault,
+            type=st.sampled_from(FaultType) | TEXT,
+            message=TEXT,
+            reason=st.none() | TEXT,
+            retryable=st.booleans(),
+            actor=st.sampled_from(["model", "operator"]),
+        ),
+        "files": st.lists(
+            st.builds(FileInfo, path=TEXT, size=st.integers(0, 1 << 60)), max_size=3
+        ),
+        "results": st.lists(VALUES, max_size=3),
+        "call_id": TEXT,
+        "raised_timeout_s": st.floats(0, 1e6),
+        **dict.fromkeys((*_FLAGS, *_STATE), st.booleans()),
+        **dict.fromkeys(_SIZES, st.integers(0, 1 << 60)),
+        **dict.fromkeys(_COUNTS, st.integers(1, 99)),
+    },
 )
 
 

@@ -40,11 +40,12 @@ def clustered() -> Generator[Workload]:
     with ExitStack() as held:
         nodes = Nodes()
         held.callback(nodes.close)
-        for number in range(2):
+        nodes.add({_FREE: 8})
+        for number, name in enumerate(_HELD):
             with on_core(number):
-                nodes.add({"kern": 8, f"node{number}": 8})
-        anywhere, first, second = (
-            held.enter_context(pool_of(nodes, name)) for name in ("kern", *_NODES)
+                nodes.add({name: 8})
+        free, first, second = (
+            held.enter_context(pool_of(nodes, name)) for name in (_FREE, *_HELD)
         )
         local = held.enter_context(SandboxPool(timeout_s=60))
         threads = held.enter_context(ThreadPoolExecutor(CONVERSATIONS))
@@ -52,7 +53,7 @@ def clustered() -> Generator[Workload]:
         two = [first.get("t0"), second.get("t1")]
         yield workload(
             Contestant("local", one_call(local.get("t1"))),
-            Contestant("cluster", one_call(anywhere.get("t1"))),
+            Contestant("cluster", one_call(free.get("t1"))),
             Contestant("one node", all_calls(threads, one)),
             Contestant("two nodes", all_calls(threads, two)),
         )
@@ -63,9 +64,9 @@ def workload(*contestants: Contestant) -> Workload:
     return Workload(
         name="cluster",
         about="One call of `print(1)` through a pool of this process and through a"
-        f" cluster on the same host; and {CALLS} calls of some milliseconds by each of"
-        f" {CONVERSATIONS} conversations, on one node and on two, where each node is"
-        " held to one core.",
+        " cluster on the same host, whose node may use every core as this process does;"
+        f" and {CALLS} calls of some milliseconds by each of {CONVERSATIONS}"
+        " conversations, on one node and on two, which are held to one core each.",
         contestants=contestants,
         figures=[
             Figure(
@@ -86,7 +87,9 @@ def workload(*contestants: Contestant) -> Workload:
     )
 
 
-_NODES = ("node0", "node1")
+_FREE = "any_core"
+_HELD = ("core0", "core1")
+"""Resources that one node has each: with every core, and held to one."""
 
 
 def pool_of(nodes: Nodes, resource: str) -> ClusterPool:

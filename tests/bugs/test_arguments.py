@@ -19,8 +19,12 @@ from kern_tools.adapters import langchain, openai
 from kern_tools.scripted import ScriptedCall, Step
 from kern_tools.testing import Adapter
 from tests.adapters.loops import APIS, loop, serving
+from tests.depth import crossed
 
 from .reading import ran
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 FENCE = "```"
 WRAPPED = {

@@ -60,7 +60,7 @@ def test_a_limit_is_named_with_its_value(asked_s: float | None) -> None:
     """
     with Sandbox(mode="resident", timeout_s=1) as sandbox:
         (run_code,) = tools_of(sandbox, "run_code")
-        code = "while True: pass"
+        code = "import time; time.sleep(60)"
         reply = run_code.call({"code": code, "timeout_s": asked_s})
     assert reply.result is not None
     assert reply.result.fault is not None

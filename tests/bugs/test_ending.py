@@ -12,8 +12,12 @@ import pytest
 
 from kern_tools import Sandbox
 from tests.adapters.cells import WAITS, Gate
+from tests.depth import crossed
 
 from .conftest import Through
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 AS_PID_1 = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
 CALLS = 15

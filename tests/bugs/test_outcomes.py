@@ -16,9 +16,13 @@ from kern_tools.hints import Hint
 from kern_tools.prompting import repair
 from kern_tools.sandbox_contract import kern_processes
 from kern_tools.testing import Adapter
+from tests.depth import crossed
 
 from .conftest import Through
 from .reading import ran, verdict
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 TABLE = (
     "class Table:\n"

@@ -12,9 +12,13 @@ import pytest
 from kern_tools import Sandbox
 from kern_tools.config import Budget
 from kern_tools.testing import Adapter
+from tests.depth import crossed
 
 from .conftest import Through
 from .reading import controls, ran, verdict
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 CODES = "\x1b[31mred\x1b[0m \x1b]0;title\x07 ok\x9b2K"
 BYTES = r"ok\xff\xfe\x80end\n"

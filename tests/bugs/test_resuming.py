@@ -33,6 +33,10 @@ from workflows.context.serializers import PickleSerializer
 from kern_tools import ConfigError, Sandbox
 from kern_tools.adapters import langchain, llama_index, openai
 from kern_tools.tools import tools_of
+from tests.depth import crossed
+
+# Each value of each axis; `make verify` takes every pair.
+pytestmark = crossed()
 
 COUNTS = "open('n', 'a').write('1')\nprint('ran')"
 TWICE = [False, True]

@@ -9,6 +9,8 @@ from typing import Any
 import ray
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Ray has its processes give way to all others of a host, unless told otherwise.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 SLOTS = 6
 ROOM = 1

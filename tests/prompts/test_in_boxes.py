@@ -30,6 +30,7 @@ while True: f.write(bytes(8 << 20)); f.flush(); time.sleep(0.05)
 OPTIONS: dict[str, dict[str, Any]] = {
     "charts": {
         "packages": ["matplotlib"],
+        "prewarm": 0,  # A warm box would import matplotlib once more for every call.
         "timeout_max_s": 60,
         "budget": Budget(images=1),
     },
