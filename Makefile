@@ -17,7 +17,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 # Most tests wait for boxes half of their time: more of them than processors.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
-IN_PARALLEL := -n $(WORKERS) --dist loadfile
+IN_PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # What is said of the packages of which two releases live; the rest is for `verify`.
 OPENAI2 := tests/test_scripted.py $(addprefix tests/adapters/test_,openai.py \
 	openai_agents.py openai_llmock.py openai_loop.py openai_loop_streams.py \
