@@ -120,6 +120,7 @@ def measure(workload: Workload, *, scale: float = 1) -> Outcome:
     idle = children()
     for _ in range(workload.warm_up):
         _round(workload, idle)
+    idle = children()  # also those that a first call started, and that stay
     rounds = [_round(workload, idle) for _ in range(count)]
     return Outcome(
         name=workload.name,
