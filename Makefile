@@ -54,7 +54,7 @@ help:
 	@echo "make soak     ten thousand calls, 256 conversations; minutes"
 	@echo "make test-envs  the contracts on other Pythons, on the oldest and newest packages"
 	@echo "make verify-attack  the attacks whole: ten thousand examples of each property"
-	@echo "make coverage  the lines and branches that no test reaches; an hour"
+	@echo "make coverage  the lines and branches that no test reaches; long"
 	@echo "make mutants  mutation check of what models and developers rely on most; long"
 	@echo "make verify   everything, whole: lint, tests, openai 2, virtual machine, cluster"
 	@echo "make clean    remove what the targets made, environments included"

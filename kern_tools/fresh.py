@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .box import Box
-from .imports import imported_modules
+from .imports import READ_CHARS, imported_modules
 from .lending import Lender
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ BREATH_S = 0.005
 """How long the caller has for itself before its next warm box is started."""
 WARM_PER_PROCESS = 2 * (os.cpu_count() or 1)
 PRELOAD = ("_ast", "atexit", "os", "traceback", "linecache")
-_warm: set[Box] = set()  # in the engine thread only
+_warm: set[Box] = set()  # added to in the engine thread only
 os.register_at_fork(after_in_child=_warm.clear)  # they are the parent's
 
 
@@ -126,7 +126,7 @@ class FreshBoxes(Lender):
     def _note_call(self, call: Call) -> None:
         """Count a call; any thread may do so."""
         if call.work.is_cell and call.work.code is not None:
-            self._last_cell = call.work.code
+            self._last_cell = call.work.code[:READ_CHARS]
         self._calls.add(call)
         after = partial(self._after_call, call)
         call.done.add_done_callback(lambda _: self._engine.post(after))

@@ -7,6 +7,7 @@ import random
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -24,6 +25,8 @@ Answer = Callable[[Any, Channel], Told]
 _STRANGERS = 64
 """Connections that may be greeted at once."""
 _BACKLOG = 128
+_AGAIN_S = 0.1
+"""How soon it is tried again to take a connection."""
 
 
 class Serving:
@@ -64,7 +67,11 @@ class Serving:
 
     def _accept(self) -> None:
         while True:
-            connection, _ = self._listener.accept()
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:  # no descriptor is free: whoever waits is taken later
+                time.sleep(_AGAIN_S)
+                continue
             if self._strangers.acquire(blocking=False):
                 self._start(self._serve, connection)
             else:

@@ -1,16 +1,21 @@
 """What calls go over: who may use it, and what becomes of those who hang up."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pickle
+import resource
 import secrets
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +57,33 @@ def serving() -> Serving:
 def channel_to(serving: Serving) -> Channel:
     """Open a channel as the pool's process does."""
     return Channels(serving.address, serving.secret).connect()
+
+
+def accepting() -> set[int]:
+    """Give the lines at which those who take connections are."""
+    frames = sys._current_frames().values()
+    return {f.f_lineno for f in frames if f.f_code.co_name == "_accept"}
+
+
+def test_who_comes_while_no_descriptor_is_free_is_taken_later(serving: Serving) -> None:
+    """The one who takes connections outlives that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    early, at_rest = socket.socket(), accepting()
+    free = os.dup(early.fileno())
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        early.connect(serving.address)
+        with pytest.raises(OSError) as none_free:  # noqa: PT011 - told by its number
+            socket.socket()
+        assert none_free.value.errno == errno.EMFILE
+        wait_until(lambda: bool(accepting() - at_rest))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    greeting = Greeting(serving.secret, is_called=False)
+    with closing(Channel(greeting.greet(early, HOST))) as channel:
+        channel.send("late")
+        assert channel.receive() == "late"
 
 
 # messages
