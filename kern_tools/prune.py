@@ -18,6 +18,7 @@ from pathlib import Path
 
 from .binary import run_kern
 from .expiry import OLDER_THAN_DAYS, expire_images, expire_setups
+from .faults import SandboxError
 from .ownership import (
     BOX_PREFIX,
     PREFIX,
@@ -122,7 +123,7 @@ def _prune_ours() -> None:
     try:
         if [token for token in tokens() if _pruned(token, dry_run=False) is not None]:
             _recover()
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, SandboxError, subprocess.TimeoutExpired) as error:
         _log.warning("what killed processes left could not be removed: %s", error)
 
 

@@ -1,9 +1,12 @@
 """What a process leaves when it ends or is killed, and who removes it."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import json
 import os
+import sys
 from math import inf
 from pathlib import Path
 
@@ -12,8 +15,9 @@ from typer.testing import CliRunner
 
 from kern_tools import Sandbox
 from kern_tools.cli import app
+from kern_tools.faults import HostError
 from kern_tools.ownership import dead_owner, owned_folder, owner, tokens
-from kern_tools.prune import PruneReport
+from kern_tools.prune import PruneReport, _prune_ours
 from kern_tools.prune import prune as prune_all
 
 from .depth import partly
@@ -155,6 +159,19 @@ def test_a_process_that_starts_removes_what_others_left(marks: Path) -> None:
     assert not workspace.exists()
     assert not (marks / token).exists()
     assert prune().empty
+
+
+def test_a_look_that_finds_no_kern_any_more_says_so(
+    marks: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It goes on beside whatever the process does, which it does not disturb."""
+    _, workspace = killed()
+    monkeypatch.setenv("KERN_BIN", sys.executable)
+    _prune_ours()
+    assert not workspace.exists()
+    (said,) = caplog.records
+    assert isinstance(said.args, tuple)
+    assert isinstance(said.args[0], HostError)
 
 
 def test_whatever_code_wrote_is_removed(marks: Path) -> None:

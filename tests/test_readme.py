@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -62,6 +63,9 @@ def names() -> Iterator[dict[str, Any]]:
         }
         _agents_client(opened)
         yield names
+        # `Runner.run_sync` leaves its loop to the thread.
+        asyncio.get_event_loop().close()
+        asyncio.set_event_loop(None)
         if isinstance(sandbox := names.get("sandbox"), Sandbox):
             sandbox.close()
 
