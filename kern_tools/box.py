@@ -371,10 +371,14 @@ class Box:
         self.evidence = replace(self.evidence, alive=self.evidence.alive + byte)
         if not byte:
             self.engine.unwatch(self._kern.alive)
-            if not self.launch.stderr_on_stdin:
-                self._split = len(self.words()[0])
-            if b"x" not in self.evidence.alive and not self._killed:
-                self._mark_ready()
+            self._note_built()
+
+    def _note_built(self) -> None:
+        """A box without the driver is built, or will never be."""
+        if not self.launch.stderr_on_stdin:
+            self._split = len(self.words()[0])
+        if b"x" not in self.evidence.alive and not self._killed:
+            self._mark_ready()
 
     def drain(self, stream: Capture) -> None:
         """Read one stream; its end is no news."""
@@ -442,6 +446,8 @@ class Box:
             started=started,
             alive=self.evidence.alive + alive,
         )
+        if self.launch.driver is None and not self.ready and self.evidence.alive:
+            self._note_built()  # it ended before we looked
         if self.inside < 0:
             self._gone = True
         self._advance()
