@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import posix
     import signal as _signal
     import sys
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         tell,
     )
 
-LIBC: list[Any] = []
+PRCTL: list[Callable[[int, int], int]] = []
 KEEPERS: list[int] = []
 IN_CALL = [False]
 CALLED = [False]
@@ -153,15 +154,22 @@ def set_dumpable(on: bool) -> None:
 
     Source: PR_SET_DUMPABLE, https://man7.org/linux/man-pages/man2/prctl.2.html
     """
-    load_libc()
-    if LIBC[0].prctl(4, int(on), 0, 0, 0) != 0:
+    load_prctl()
+    if PRCTL[0](4, int(on)) != 0:
         raise OSError("prctl(PR_SET_DUMPABLE)")
 
 
-def load_libc() -> None:
-    """Make the C library's functions callable."""
-    if not LIBC:
-        LIBC.append(own("ctypes").CDLL(None))
+def load_prctl() -> None:
+    """Make the C library's `prctl` callable.
+
+    By the module below `ctypes`, whose own import takes half as long as all of this
+    start.
+    """
+    if not PRCTL:
+        below = own("_ctypes")
+        call = below.call_cdeclfunction
+        address = below.dlsym(below.dlopen(None, 0), "prctl")
+        PRCTL.append(lambda option, value: call(address, (option, value, 0, 0, 0)))
 
 
 # kernel
@@ -215,7 +223,7 @@ def run_child() -> int:
     this process are the code's own, which may wait for them.
     """
     flush()
-    load_libc()
+    load_prctl()
     told, tells = posix.pipe()
     keeper = posix.fork()
     if keeper == 0:
@@ -250,7 +258,7 @@ def keep(tells: int) -> None:
     SENDING[0] = _thread.RLock()  # a thread of the code's may have had the other
     HELD.clear()
     OUT[0] = Pipe(tells)
-    LIBC[0].prctl(36, 1, 0, 0, 0)
+    PRCTL[0](36, 1)
     pid = posix.fork()
     OWNER[0] = posix.getpid()
     if pid == 0:

@@ -13,7 +13,7 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from .apart import PAUSE_S, Apart
@@ -64,7 +64,7 @@ class LoopCall:
     async def arun(self, on_output: OnOutput | None) -> Reply:
         """Answer it; cancelling ends its box."""
         if isinstance(self.answer, Call):
-            return await replace(self.answer, on_output=on_output).arun()
+            return await self.answer._replace(on_output=on_output).arun()
         if isinstance(self.answer, OtherCall):
             return await self.answer.arun()
         return self.answer

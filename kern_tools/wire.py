@@ -11,8 +11,7 @@ https://platform.openai.com/docs/api-reference/responses/create
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from .reply import ImagePart, member
 from .tools import Tool
@@ -83,8 +82,7 @@ def _described(tool: Tool, *, strict: bool) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class WireCall:
+class WireCall(NamedTuple):
     """One call, as it was written; nothing in it is checked.
 
     Attributes:
@@ -120,8 +118,7 @@ class WireCall:
         return self.kind == "shell_call"
 
 
-@dataclass(frozen=True, slots=True)
-class WireAnswer:
+class WireAnswer(NamedTuple):
     """What a call is answered with.
 
     Attributes:
@@ -151,12 +148,17 @@ def calls_in(turn: object) -> list[WireCall]:
     Raises:
         TypeError: `turn` is something else, such as a stream not read yet.
     """
-    items = list(_items_in(turn))
-    answered = [member(item, "call_id") for item in items if _is_output(item)]
-    read = (call for item in items if (call := _read(item)) is not None)
+    answered: list[Any] = []
+    read: list[WireCall] = []
+    for item in _items_in(turn):
+        call = _read(item)
+        if call is not None:
+            read.append(call)
+        elif _is_output(item):
+            answered.append(member(item, "call_id"))
     calls = [call for call in read if call.call_id not in answered]
     if calls and _is_cut(turn):
-        calls[-1] = replace(calls[-1], is_cut=True)
+        calls[-1] = calls[-1]._replace(is_cut=True)
     return calls
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from .jsontext import NotJson, is_object, read_json
@@ -53,7 +52,7 @@ def numbered(
         seen.append(said)
         call_id = _free(call.call_id or f"call_{turn}_{number}", used)
         used.add(call_id)
-        kept.append(replace(call, call_id=call_id))
+        kept.append(call._replace(call_id=call_id))
     return kept
 
 

@@ -1,13 +1,15 @@
-"""Contestants measured in turns, A B C A B C, and compared round by round.
+"""Contestants measured in turns, and compared round by round.
 
 `pytest-benchmark` and `pyperf` run all rounds of one contestant before the next, so a
 machine that slows down meanwhile shows as a difference between contestants. Here each
 round has one sample of each, a ratio is taken within a round, and the median of the
-ratios is what counts.
+ratios is what counts. A contestant finds in the caches what the one before it left
+there, so the order is drawn for each round, the same ones in each run.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,12 +118,12 @@ def measure(workload: Workload, *, scale: float = 1) -> Outcome:
     Returns:
         The figures and the times.
     """
-    count = max(round(workload.rounds * scale), 1)
+    count, orders = max(round(workload.rounds * scale), 1), random.Random(workload.name)
     idle = children()
     for _ in range(workload.warm_up):
-        _round(workload, idle)
+        _round(workload, idle, orders)
     idle = children()  # also those that a first call started, and that stay
-    rounds = [_round(workload, idle) for _ in range(count)]
+    rounds = [_round(workload, idle, orders) for _ in range(count)]
     return Outcome(
         name=workload.name,
         about=workload.about,
@@ -131,11 +133,9 @@ def measure(workload: Workload, *, scale: float = 1) -> Outcome:
     )
 
 
-def _round(workload: Workload, idle: int) -> Round:
-    return {
-        contestant.name: _sample(contestant, workload.pace_s, idle)
-        for contestant in workload.contestants
-    }
+def _round(workload: Workload, idle: int, orders: random.Random) -> Round:
+    order = orders.sample(workload.contestants, len(workload.contestants))
+    return {each.name: _sample(each, workload.pace_s, idle) for each in order}
 
 
 def _sample(contestant: Contestant, pace_s: float, idle: int) -> Sample:
