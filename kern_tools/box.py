@@ -28,6 +28,7 @@ from .processes import box_process, send_signal, wait_gone
 from .service import Service
 from .supervisor import Supervisor
 from .verdict import Evidence
+from .vitals import Vitals
 
 if TYPE_CHECKING:
     from .call import Call
@@ -41,6 +42,8 @@ MERGED_BYTES = 1 << 20
 KERN_END_S = 5.0
 FEW_BYTES = 1 << 13
 """Read at once of what is mostly small: a larger buffer costs more than its use."""
+_LOOKS = 8
+"""How often a caller looks whether its box has ceased; a look takes some 20 us."""
 _MOST_READS = 64
 """So many small ones empty a socket to which nobody writes any more."""
 _CREDENTIALS = struct.Struct("iii")
@@ -83,6 +86,7 @@ class Box:
         self.inside = -1  # pidfd of the first process in the box
         self._inside_pid = 0
         self._mounts = -1  # the box's mount namespace, kept for its end
+        self._vitals: Vitals | None = None  # of a box that ends with its call
         self._on_change = on_change
         self._on_unheard = on_unheard
         self._service: Service | None = None
@@ -243,11 +247,30 @@ class Box:
         return False
 
     def end_here(self, within_s: float) -> bool:
-        """Kill the box that a caller is lent; tell whether it saw the end."""
+        """Kill the box that a caller is lent; tell whether its code has ceased."""
         self._killed = True
         send_signal(self.inside, signal.SIGKILL)
+        if self.has_ceased(_LOOKS):
+            return True
         self._gone = wait_gone(self.inside, within_s)
         return self._gone
+
+    def has_ceased(self, looks: int = 1) -> bool:
+        """Tell whether no code of a box that was killed will run any more.
+
+        Args:
+            looks: How often to look, in a row.
+        """
+        vitals = self._vitals
+        ceased = vitals is not None and any(vitals.have_ceased() for _ in range(looks))
+        if ceased:
+            self._look_no_more()  # many may be on their way out
+        return ceased
+
+    def _look_no_more(self) -> None:
+        if self._vitals is not None:
+            self._vitals.close()
+            self._vitals = None
 
     def take_back(self, call: Call) -> None:
         """Go on with a call whose caller was lent the box."""
@@ -329,6 +352,9 @@ class Box:
         if self._service is not None:
             with suppress(ConnectionError):  # it has ended already, which tells why
                 self._service.hand_over()
+        if self.for_one_call:
+            with suppress(OSError):  # else we wait for its very end
+                self._vitals = Vitals(self._inside_pid)
         self._on_change(self)
         self._take(data, [])  # more than the hello may have come
 
@@ -434,6 +460,7 @@ class Box:
     def _on_gone(self) -> None:
         self.engine.unwatch(self.inside)
         self._gone = True
+        self._look_no_more()
         self._advance()
 
     def _on_kern_end(self) -> None:
@@ -522,6 +549,7 @@ class Box:
         if self.control is not None:
             self.control.close()
             self.control = None
+        self._look_no_more()
         self._kern.close()
         for descriptor in (self.inside, self._mounts):
             if descriptor >= 0:

@@ -533,12 +533,33 @@ def is_cell() -> bool:
     return bool(REQUEST["language"] == "python")
 
 
+def let_files_go() -> None:
+    """Close what the code left open: the next call may meet no lock of this one.
+
+    Our end would do so too late, for the host does not wait for all of it. Where other
+    threads run, which could complain, it does.
+    """
+    if _thread._count():
+        return
+    try:
+        left = [int(name) for name in posix.listdir("/proc/self/fd")]
+    except OSError:
+        left = []
+    for descriptor in left:
+        if descriptor > 2 and descriptor != CONTROL.fileno():
+            try:
+                posix.close(descriptor)
+            except OSError:  # the listing's own
+                pass
+
+
 def serve_one() -> None:
     """Run one call in this very process, and end with it."""
     take_streams(take_call())
     if not is_cell():
         become()
     code = run_script()
+    let_files_go()
     try:
         send(b"x", b"%d" % code)
     finally:  # the code may have closed the socket: the process's own end says it too

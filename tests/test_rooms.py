@@ -46,7 +46,7 @@ LEVELS = {
     " driver_modes driver_search driver_values engine expiry frames fresh holdings"
     " imports installer_settings languages launch lending opened outcome processes"
     " prune service session setup shortcut streaming streams supervisor turns underway"
-    " verdict waiting",
+    " verdict vitals waiting",
     "reading": "edits excerpt facts hints nearest pages prompting rendering saying"
     " values",
     "sandboxes": "one_shot sandbox sandbox_calls sandbox_files",

@@ -73,10 +73,14 @@ def record_of(*seconds: float, order: list[str] | None = None) -> Record:
 
 
 def test_contestants_take_turns() -> None:
-    """Each round has one run of each, the warm-up too."""
-    order: list[str] = []
+    """Each round has one run of each, the warm-up too, in an order that is drawn."""
+    order, again = list[str](), list[str]()
     record_of(1, 2, order=order)
-    assert order == ["base", "ours"] * 3
+    record_of(1, 2, order=again)
+    rounds = [order[n : n + 2] for n in range(0, len(order), 2)]
+    assert [sorted(each) for each in rounds] == [["base", "ours"]] * 3
+    assert rounds[0] != rounds[1] or rounds[1] != rounds[2]
+    assert order == again
 
 
 def test_a_ratio_is_taken_within_its_round() -> None:
