@@ -3,8 +3,9 @@ r"""One box: started, watched and ended in the engine thread.
     start -> (kern builds it) -> hello -> calls, one at a time -> gone -> reaped
                     \______________ kill, at any time ______________/
 
-`gone` is the end of the process in the box, which is what a caller waits for; `reaped`
-is kern's own end some milliseconds later, and only then are its bytes complete.
+A caller waits until no code of the box will run any more, or until it is `gone`, which
+is the end of the process in it; `reaped` is kern's own end some milliseconds later, and
+only then are its bytes complete.
 """
 
 from __future__ import annotations

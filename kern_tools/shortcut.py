@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HERE_S = 0.005
 GONE_S = 0.05
-"""How long a caller waits for the end of a box that it has killed."""
+"""How long a caller waits for the end of a box that it has killed, if it has to."""
 
 
 def serve_here(box: Box, call: Call) -> None:

@@ -29,8 +29,8 @@ def cold_call() -> Generator[Workload]:
         yield Workload(
             name="cold call",
             about="`run_code('print(1)')`, each in a new box, against `kern box ..."
-            " python3 -I -S -c 'print(1)'` with the same flags. A call returns once its"
-            " box is gone, kern alone once it has ended.",
+            " python3 -I -S -c 'print(1)'` with the same flags. A call returns once no"
+            " code of its box runs any more, kern alone once it has ended.",
             contestants=[Contestant("kern", kern_alone), Contestant("ours", ours)],
             figures=[
                 Figure(
