@@ -421,17 +421,25 @@ def prepare() -> None:
 def preload() -> None:
     """Do what many calls will want, as long as no call is waiting.
 
-    A box that stays does so from its second call on: many do not have a third.
+    A box that stays does so from its third call on: who makes three makes more.
     """
     while PRELOAD:
         try:
             CONTROL.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
             return
         except BlockingIOError:
-            name = PRELOAD.pop(0)
-        if name == "_ast":  # its types are made when a first tree is
-            compile("0", "", "exec", ONLY_AST)
-        own(name)
+            name = PRELOAD[0]
+        if name == "_ast":
+            load_trees()
+        else:
+            own(PRELOAD.pop(0))
+
+
+def load_trees() -> None:
+    """Make the types of syntax trees, once, as every cell needs them."""
+    if "_ast" in PRELOAD:
+        PRELOAD.remove("_ast")
+        compile("0", "", "exec", ONLY_AST)
 
 
 def import_wanted() -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         flush,
         guarded,
         is_cell,
+        load_trees,
         new_main,
         own,
         preload,
@@ -50,14 +51,15 @@ if TYPE_CHECKING:
 PRCTL: list[Callable[[int, int], int]] = []
 KEEPERS: list[int] = []
 IN_CALL = [False]
-CALLED = [False]
+EARLY_CALLS = [None, None]  # as many as go by without
 
 
 def preload_later() -> None:
-    """Preload after every call but the first."""
-    if CALLED[0]:
+    """Preload after a call, unless it is one of the first."""
+    if EARLY_CALLS:
+        EARLY_CALLS.pop()
+    else:
         preload()
-    CALLED[0] = True
 
 
 # resident
@@ -82,6 +84,8 @@ def serve_children() -> None:
     _signal.signal(_signal.SIGCHLD, on_orphan)
     while True:
         handles = take_call()
+        if is_cell():
+            load_trees()
         IN_CALL[0] = True
         pid = posix.fork()
         if pid == 0:

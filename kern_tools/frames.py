@@ -1,6 +1,7 @@
 """The host's side of the driver's protocol: bounded, and nothing taken on trust."""
 
 from __future__ import annotations
+import __future__
 
 import binascii
 import marshal
@@ -24,6 +25,7 @@ def g(**k):return k
 d,v,m,s=marshal.loads(r(int.from_bytes(r(4),"little")))
 exec(d,g(__name__="driver",GIVEN_VALUES=v,GIVEN_MODES=m,GIVEN_SETTING=s))
 """
+_FUTURE = "from __future__ import annotations\n"
 MAX_FRAME_BYTES = 17 << 20
 MAX_INLINE_BYTES = 1 << 14
 MAX_RESULTS_BYTES = 40 << 20
@@ -72,15 +74,21 @@ def driver_program(setting: dict[str, Any], *, same_python: bool) -> bytes:
 
 @cache
 def _programs(compiled: bool) -> tuple[CodeType | str, ...]:
-    programs: list[CodeType | str] = []
-    for name in ("driver", "driver_values", "driver_modes"):
-        text = files("kern_tools").joinpath(f"{name}.py").read_text("utf-8")
-        programs.append(
-            compile(text, f"<{name}>", "exec", dont_inherit=True, optimize=2)
-            if compiled
-            else text
-        )
-    return tuple(programs)
+    names = ("driver", "driver_values", "driver_modes")
+    return tuple(_compiled(name) if compiled else _source(name) for name in names)
+
+
+def _source(name: str) -> str:
+    return files("kern_tools").joinpath(f"{name}.py").read_text("utf-8")
+
+
+def _compiled(name: str) -> CodeType:
+    """Compile one, with a flag in place of the line that would import `__future__`."""
+    text, flags = (
+        _source(name).replace(_FUTURE, ""),
+        __future__.annotations.compiler_flag,
+    )
+    return compile(text, f"<{name}>", "exec", flags, dont_inherit=True, optimize=2)
 
 
 def request_bytes(call: dict[str, Any]) -> tuple[bytes, int]:
