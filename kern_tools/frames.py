@@ -88,7 +88,10 @@ def _compiled(name: str) -> CodeType:
         _source(name).replace(_FUTURE, ""),
         __future__.annotations.compiler_flag,
     )
-    return compile(text, f"<{name}>", "exec", flags, dont_inherit=True, optimize=2)
+    program: CodeType = compile(
+        text, f"<{name}>", "exec", flags, dont_inherit=True, optimize=2
+    )
+    return program
 
 
 def request_bytes(call: dict[str, Any]) -> tuple[bytes, int]:
