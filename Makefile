@@ -5,6 +5,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+COMPILED := $(VENV)/.compiled
 # openai 3 and llama-index-llms-openai refuse each other: this pair has its own home.
 VENV2 := .venv-openai2
 READY2 := $(VENV2)/.ready
@@ -12,6 +13,9 @@ READY2 := $(VENV2)/.ready
 VENV3 := .venv-mutants
 READY3 := $(VENV3)/.ready
 ARGS ?=
+# What tests put into images, where it would be compiled for each; with templates that
+# are no Python, and passed over.
+IN_IMAGES := numpy pandas matplotlib fontTools
 # Without it each of the workers, and each program that a test starts, would compile
 # everything anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,11 +37,6 @@ PYTHON ?= $(firstword $(shell for python in \
 	python3.11 python3.12 python3.13 python3.14 python3; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done))
-
-# As pip does it, which has templates that are no Python passed over too, but on all
-# processors.
-compile = $(1) -m compileall -qq -j 0 "$$($(1) -c \
-	'import sysconfig; print(sysconfig.get_path("purelib"))')" || :
 
 .PHONY: help setup setup-openai2 compile-tests demo test test-openai2 verify-test verify-openai2 verify-vm lint format bench soak test-envs test-vm test-cluster test-model verify verify-attack coverage mutants clean
 
@@ -71,7 +70,6 @@ $(READY): pyproject.toml
 	|| { $(PYTHON) -m venv --clear --without-pip $(VENV) \
 	&& $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 	@$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
-	@$(call compile,$(BIN)/python)
 	@touch $@
 
 setup-openai2: $(READY2)
@@ -90,14 +88,20 @@ $(READY2): pyproject.toml $(READY)
 	@$(BIN)/python -m pip --python $(VENV2)/bin/python check
 	@touch $@
 
-# Once, before several workers would each do it: pytest compiles tests in its own way.
-compile-tests: $(READY)
+compile-tests: $(COMPILED)
+
+# What tests import, and themselves, in the way of pytest: once, before several workers
+# would each do it. Most modules that packages bring are imported by nobody.
+$(COMPILED): $(READY)
+	@cd "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	&& $(abspath $(BIN))/python -m compileall -qq -j 0 $(IN_IMAGES) || :
 	@$(BIN)/pytest --collect-only --quiet >/dev/null
+	@touch $@
 
 demo: $(READY)
 	$(BIN)/kern-tools demo $(ARGS)
 
-test: $(READY)
+test: $(COMPILED)
 	$(BIN)/pytest $(IN_PARALLEL) $(ARGS)
 
 # Two workers: `.ci/run` has the virtual machine run beside it.
@@ -122,7 +126,7 @@ verify-attack: $(READY)
 
 # Some tests start programs under another account: these write their part too. The
 # parts count also where a test failed, as some do that are about speed or modules.
-coverage: $(READY) $(READY2)
+coverage: $(COMPILED) $(READY2)
 	@parts=$$(mktemp -d) && chmod 1777 "$$parts" && export COVERAGE_FILE="$$parts/.coverage"; \
 	$(BIN)/coverage run -m pytest $(IN_PARALLEL) $(MEASURED) $(ARGS); \
 	$(BIN)/coverage run -m pytest tests/cluster -m cluster -o timeout=0; \
@@ -162,7 +166,7 @@ test-envs: $(READY)
 	$(BIN)/python -m tests.environments $(ARGS)
 
 # The three that `.ci/run` runs a part of, whole.
-verify-test: $(READY)
+verify-test: $(COMPILED)
 	$(WHOLE) $(BIN)/pytest $(IN_PARALLEL) -m 'not vm and not model and not cluster' \
 	-o timeout=0 -o faulthandler_timeout=0 $(ARGS)
 
