@@ -247,11 +247,16 @@ class Box:
         self._guest = None
         return False
 
-    def end_here(self, within_s: float) -> bool:
-        """Kill the box that a caller is lent; tell whether its code has ceased."""
+    def end_here(self, within_s: float, *, leaves_nothing: bool) -> bool:
+        """Kill the box that a caller is lent; tell whether it need not be waited for.
+
+        Args:
+            within_s: How long to wait for its very end.
+            leaves_nothing: No more than the end of its code is of interest.
+        """
         self._killed = True
         send_signal(self.inside, signal.SIGKILL)
-        if self.has_ceased(_LOOKS):
+        if leaves_nothing and self.has_ceased(_LOOKS):
             return True
         self._gone = wait_gone(self.inside, within_s)
         return self._gone
@@ -269,9 +274,9 @@ class Box:
         return ceased
 
     def _look_no_more(self) -> None:
-        if self._vitals is not None:
-            self._vitals.close()
-            self._vitals = None
+        vitals, self._vitals = self._vitals, None
+        if vitals is not None:
+            vitals.close()
 
     def take_back(self, call: Call) -> None:
         """Go on with a call whose caller was lent the box."""
@@ -407,6 +412,17 @@ class Box:
         if b"x" not in self.evidence.alive and not self._killed:
             self._mark_ready()
 
+    def _note_whole_story(self) -> None:
+        """Tell what ran from what did not, once kern has said all that it will.
+
+        Of a command that ran it tells the end, except where that exits with 125, or
+        somebody ends kern; of an image that is gone nothing, and exits with 1.
+        """
+        if self.evidence.status == 1 and not self.evidence.started:
+            self.evidence = replace(self.evidence, ran=False)
+        elif not self.ready and self.evidence.alive:
+            self._note_built()  # it ended before we looked
+
     def drain(self, stream: Capture) -> None:
         """Read one stream; its end is no news."""
         if not stream.drain():
@@ -474,8 +490,8 @@ class Box:
             started=started,
             alive=self.evidence.alive + alive,
         )
-        if self.launch.driver is None and not self.ready and self.evidence.alive:
-            self._note_built()  # it ended before we looked
+        if self.launch.driver is None:
+            self._note_whole_story()
         if self.inside < 0:
             self._gone = True
         self._advance()

@@ -55,6 +55,7 @@ class Call:
         notes: What kern said, for people.
         stray_stderr: What came after it on the same stream, of a command in an image
             that has no shell to keep the two apart.
+        leaves_nothing: The end of its process will let go of memory alone.
         state_new: Earlier calls of the sandbox had another box, which is gone.
         service: What a box does for it, once it has one.
         unwanted: Somebody has asked for its end.
@@ -85,6 +86,7 @@ class Call:
         self.done: Future[Evidence] = Future()
         self.ended_by: EndedBy | None = None
         self.exit_code: int | None = None
+        self.leaves_nothing = False
         self.state_new = False
         self.service: Service | None = None
         self.unwanted = self.interrupted = False
@@ -122,7 +124,8 @@ class Call:
             self._take_result(payload)
         elif kind == b"o":
             self.results_omitted += 1
-        elif kind == b"x":
+        elif kind in (b"x", b"z"):
+            self.leaves_nothing = kind == b"z"
             self._take_end(payload, in_child=in_child)
         elif kind == b"e" and not self.work.is_cell:
             self._take_exec_failure(payload)

@@ -95,13 +95,13 @@ class Capture:
 
     def close_writer(self) -> None:
         """Close the box's end in this process."""
-        if self.writer >= 0:
-            os.close(self.writer)
-            self.writer = -1
+        writer, self.writer = self.writer, -1  # first: an interrupt may come in between
+        if writer >= 0:
+            os.close(writer)
 
     def close(self) -> None:
         """Close both ends."""
         self.close_writer()
-        if self.reader >= 0:
-            os.close(self.reader)
-            self.reader = -1
+        reader, self.reader = self.reader, -1
+        if reader >= 0:
+            os.close(reader)

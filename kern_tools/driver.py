@@ -15,6 +15,7 @@ box for further calls. A frame to the host is one byte of kind, four of length
     e   the command could not be executed: errno, NUL, whether it exists, NUL, path
     f   the streams are flushed; the answer to SIGURG
     x   done: the exit code in decimal, or the signal as a negative number
+    z   the same, where what follows will let go of memory alone
 
 The host sends, for each call, one byte, four of length and the request, a marshalled
 dict, with descriptors: stdout, stderr, for a call in a child a pipe for its frames, and
@@ -541,35 +542,53 @@ def is_cell() -> bool:
     return bool(REQUEST["language"] == "python")
 
 
-def let_files_go() -> None:
-    """Close what the code left open: the next call may meet no lock of this one.
+def mapped() -> set[bytes]:
+    """Give the devices of the files that are mapped into this process."""
+    handle, text = posix.open("/proc/self/maps", posix.O_RDONLY | posix.O_CLOEXEC), b""
+    while part := posix.read(handle, 1 << 16):
+        text += part
+    posix.close(handle)
+    rows = (line.split(None, 5) for line in text.splitlines())
+    return {row[3] for row in rows if row[4] != b"0"}
 
-    Our end would do so too late, for the host does not wait for all of it. Where other
-    threads run, which could complain, it does.
+
+def identities() -> list[tuple[int, int]]:
+    """Tell what the three standard descriptors are."""
+    found = [posix.fstat(number) for number in (0, 1, 2)]
+    return [(each.st_dev, each.st_ino) for each in found]
+
+
+def leaves_nothing(devices: set[bytes], streams: list[tuple[int, int]]) -> bool:
+    """Tell whether our end will let go of memory alone, and so need not be waited for.
+
+    Else it closes files, with their locks, unmaps some, of whose change the host hears
+    only then, or ends threads that are nobody's but a library's.
+
+    Args:
+        devices: Of what was mapped before the code came.
+        streams: What the standard descriptors were.
     """
-    if _thread._count():
-        return
+    ours = {"0", "1", "2", str(CONTROL.fileno())}
     try:
-        left = [int(name) for name in posix.listdir("/proc/self/fd")]
+        if not mapped() <= devices or identities() != streams:
+            return False
+        open_now = set(posix.listdir("/proc/self/fd"))  # with the listing's own
+        alone = len(posix.listdir("/proc/self/task")) == 1
+        return alone and ours < open_now and len(open_now) == len(ours) + 1
     except OSError:
-        left = []
-    for descriptor in left:
-        if descriptor > 2 and descriptor != CONTROL.fileno():
-            try:
-                posix.close(descriptor)
-            except OSError:  # the listing's own
-                pass
+        return False
 
 
 def serve_one() -> None:
     """Run one call in this very process, and end with it."""
+    devices = mapped()
     take_streams(take_call())
     if not is_cell():
         become()
+    streams = identities()
     code = run_script()
-    let_files_go()
     try:
-        send(b"x", b"%d" % code)
+        send(b"z" if leaves_nothing(devices, streams) else b"x", b"%d" % code)
     finally:  # the code may have closed the socket: the process's own end says it too
         posix._exit(code)
 

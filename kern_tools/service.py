@@ -132,7 +132,7 @@ class Service:
         """The driver says that the call is over."""
         if self._box.for_one_call:
             self._box.kill()  # nothing it does afterwards counts
-            if self._box.has_ceased():
+            if self.call.leaves_nothing and self._box.has_ceased():
                 self.box_gone(self._box.evidence)
             return
         self._finish(self._box.evidence, box_gone=False)

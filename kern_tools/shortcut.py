@@ -44,10 +44,10 @@ def serve_here(box: Box, call: Call) -> None:
     call.close_writers()
     if not _hear_end(box, call):
         return
-    if box.for_one_call and not box.end_here(GONE_S):
+    gone = box.for_one_call
+    if gone and not box.end_here(GONE_S, leaves_nothing=call.leaves_nothing):
         return
     call.notes = box.notes
-    gone = box.for_one_call
     call.finish(Evidence(ran=True, exit_code=call.exit_code, box_gone=gone))
 
 

@@ -56,15 +56,6 @@ class Evidence:
         """The kernel's OOM killer took the box against its own cap."""
         return self._byte(2) == 1
 
-    @property
-    def refused(self) -> bool:
-        """Kern gave up before there was a box: it tells no end of what it ran.
-
-        Of what it ran it keeps silent in one case only, that the code exits with 125.
-        """
-        own = self.status is not None and self.status > 0
-        return own and not self.started and self.status != NOTHING_RAN
-
     def _byte(self, index: int) -> int:
         return self.started[index] if len(self.started) > index else -1
 
@@ -99,7 +90,7 @@ def judge(seen: Evidence, terms: Terms) -> Verdict:
         return Verdict(None, seen.exit_code)
     if seen.exit_code is not None:
         return _child_by_signal(-seen.exit_code)
-    if not seen.ran or seen.refused:
+    if not seen.ran:
         return _never_ran(seen, terms)
     return _ended_itself(seen, terms)
 

@@ -8,7 +8,6 @@ nothing can happen any more, and the kernel tells this at the beginning of the e
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 _EXITING = 0x4
 _MOST_BYTES = 512
@@ -18,8 +17,7 @@ class Vitals:
     """The signs of life of the first process in a box.
 
     Args:
-        pid: That process, which a descriptor held by the caller keeps from being
-            another's.
+        pid: That process, alive now; what is opened here stays with it.
 
     Raises:
         OSError: They cannot be seen here: it has ended, `/proc` hides it, or the
@@ -59,8 +57,8 @@ class Vitals:
 
     def close(self) -> None:
         """Look no more."""
-        for descriptor in (self._stat, self._children):
+        held = (self._stat, self._children)
+        self._stat = self._children = -1  # first: an interrupt may come in between
+        for descriptor in held:
             if descriptor >= 0:
-                with suppress(OSError):
-                    os.close(descriptor)
-        self._stat = self._children = -1
+                os.close(descriptor)

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -33,9 +33,26 @@ time.sleep(3600)
 """
 LOCKED = """\
 import fcntl
-file = open("lock", "w")
+file = open("lock", "r+b")
 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 print("mine")
+"""
+LARGE = "large = bytearray(b'x') * (40 << 20)\n"
+LEFT_LOCKED = {
+    "open": LOCKED,
+    "mapped": f"{LOCKED}import mmap\nview = mmap.mmap(file.fileno(), 4096)\n"
+    "file.close()",
+    "as standard input": f"import sys\nsys.stdin.close()\n{LOCKED}",
+    "among too many": f"{LOCKED}many = []\ntry:\n"
+    "    while True: many.append(open('/dev/null'))\nexcept OSError: pass",
+    "beside a thread": f"{LOCKED}import threading, time\n"
+    "threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()",
+}
+MAPPED = """\
+import mmap
+file = open("f7", "r+b")
+view = mmap.mmap(file.fileno(), 4096)
+view[:6] = b"%06d"
 """
 LEADER_ENDS = """\
 import ctypes, threading, time
@@ -130,10 +147,41 @@ def test_a_box_has_ceased_with_the_last_of_its_processes_only() -> None:
 
 
 @WAYS
-def test_locks_of_a_cell_are_gone_with_its_result(way: str) -> None:
+@pytest.mark.parametrize("left", LEFT_LOCKED)
+def test_locks_of_a_cell_are_gone_with_its_result(way: str, left: str) -> None:
     """The next cell, which comes at once, may lock what the last one left locked."""
     with Sandbox(prewarm=2) as sandbox:
-        for _ in range(24):
+        sandbox.write_file("lock", "x" * 4096)
+        for _ in range(3):
             assert sandbox.wait_ready(NET_S)
+            first = run(sandbox, LARGE + LEFT_LOCKED[left], way)
+            assert first.stdout == "mine\n", first
             assert run(sandbox, LOCKED, way).stdout == "mine\n"
-            assert run(sandbox, LOCKED, way).stdout == "mine\n"
+
+
+@WAYS
+def test_a_change_through_a_map_that_was_left_open_is_told(way: str) -> None:
+    """Among many files too, where the kernel tells of it when the map is closed."""
+    with Sandbox(prewarm=1) as sandbox:
+        for number in range(100):
+            sandbox.write_file(f"f{number}", "x" * 4096)
+        for number in range(4):
+            assert sandbox.wait_ready(NET_S)
+            result = run(sandbox, LARGE + MAPPED % number, way)
+            assert [file.path for file in result.files] == ["f7"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_cell_that_ran_is_never_said_not_to_have(number: int) -> None:
+    """Not where somebody signals kern until it gives up, and says nothing more."""
+    began = threading.Event()
+    cell = "print('on', flush=True)\nimport time\ntime.sleep(3600)"
+    with Sandbox(prewarm=0) as sandbox, ThreadPoolExecutor(1) as pool:
+        call = pool.submit(sandbox.run_code, cell, on_stdout=lambda _: began.set())
+        assert began.wait(NET_S)
+        (kern,) = filter(box_process, kern_processes(sandbox))
+        while not call.done():
+            with suppress(ProcessLookupError):
+                os.kill(kern, number)
+        assert call.result().fault_type != "startup_failed"
+        assert call.result().stdout == "on\n"

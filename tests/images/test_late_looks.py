@@ -72,3 +72,12 @@ def test_an_image_that_vanished_is_no_exit_of_the_code(registry: Registry) -> No
         run_kern(["rmi", image], timeout_s=60)
         result = sandbox.run(["sh", "-c", "exit 3"])
     assert result.fault_type == "startup_failed"
+
+
+def test_a_command_that_ends_kern_has_run(busybox: str) -> None:
+    """It can signal the group that both are in, and kern then tells nothing of it."""
+    command = "echo on; while :; do kill -TERM 0; done"
+    with Sandbox(image=busybox) as sandbox:
+        result = sandbox.run(["sh", "-c", f"trap '' TERM; {command}"])
+    assert result.fault_type != "startup_failed"
+    assert result.stdout == "on\n"
