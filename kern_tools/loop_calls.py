@@ -168,8 +168,11 @@ class TurnRun:
         return f"stopped: {why} What the call did until then may remain."
 
     async def _all(self, indices: Sequence[int], post: Callable[[_Told], None]) -> None:
-        # Cancelling waits for all: their boxes are gone when it goes on.
-        await asyncio.gather(*(self._one(index, post) for index in indices))
+        # All are waited for, else the first that was cancelled would end the wait.
+        each = (self._one(index, post) for index in indices)
+        for ended in await asyncio.gather(*each, return_exceptions=True):
+            if ended is not None:
+                raise ended
 
     async def _one(self, index: int, post: Callable[[_Told], None]) -> None:
         def listen(event: OutputEvent) -> None:

@@ -358,6 +358,41 @@ async def test_cancelling_answers_every_call(patient: Sandbox, gate: Gate) -> No
     assert "7" in patient.run_code("print(7)").stdout
 
 
+async def test_a_cancellation_goes_on_when_the_last_call_has_ended(
+    tools: OpenAITools,
+) -> None:
+    """Not with the first: what another does meanwhile is not left behind."""
+    begun = [asyncio.Event(), asyncio.Event()]
+    ended: list[str] = []
+
+    async def quick() -> str:
+        """End at once."""
+        begun[0].set()
+        return str(await asyncio.Event().wait())
+
+    async def slow() -> str:
+        """Take some turns of the event loop to end."""
+        begun[1].set()
+        try:
+            return str(await asyncio.Event().wait())
+        finally:
+            for _ in range(50):
+                await asyncio.sleep(0)
+            ended.append("slow")
+
+    turn = [ScriptedCall("quick", {}, "a"), ScriptedCall("slow", {}, "b")]
+    with serving(turn) as server:
+        async with aclient(server) as api:
+            given = (api, tools, [{"role": "user", "content": "go"}])
+            running = arun_loop(*given, model="m", others=[quick, slow])
+            task = asyncio.create_task(running)
+            await asyncio.gather(*(event.wait() for event in begun))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    assert ended == ["slow"]
+
+
 async def test_cancelling_while_the_model_is_asked_keeps_the_history(
     tools: OpenAITools,
 ) -> None:
