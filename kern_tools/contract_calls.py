@@ -218,8 +218,11 @@ class CallContract(SandboxClauses):
         killer = threading.Thread(target=kill_when_it_runs)
         killer.start()
         code = "import time\nprint('on', flush=True)\ntime.sleep(60)"
-        result = sandbox.run_code(code, on_stdout=lambda _: began.set())
-        killer.join()
+        try:
+            result = sandbox.run_code(code, on_stdout=lambda _: began.set())
+        finally:
+            began.set()
+            killer.join()
         assert result.fault is not None
         assert (result.fault.type, result.fault.actor) == ("killed", "operator")
 

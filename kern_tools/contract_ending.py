@@ -44,6 +44,7 @@ class EndingContract(SandboxClauses):
                 on_stdout=lambda _: loop.call_soon_threadsafe(began.set),
             )
         )
+        task.add_done_callback(lambda _: began.set())
         await began.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -87,6 +88,7 @@ class EndingContract(SandboxClauses):
         code = CLEAR_PARENT_DEATH + "print('on', flush=True)\nwhile True: pass"
         with ThreadPoolExecutor(1) as pool:
             call = pool.submit(sandbox.run_code, code, on_stdout=lambda _: began.set())
+            call.add_done_callback(lambda _: began.set())
             began.wait()
             sandbox.close()
             with pytest.raises(SandboxClosed):
@@ -217,6 +219,7 @@ def _during(sandbox: Sandbox, code: str, act: Callable[[], object]) -> Execution
     began = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(sandbox.run_code, code, on_stdout=lambda _: began.set())
+        call.add_done_callback(lambda _: began.set())
         began.wait()
         act()
         return call.result()

@@ -147,6 +147,7 @@ def _while_it_waits(sandbox: Sandbox, look: Callable[[], None]) -> str:
     began = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(sandbox.run_code, _WAITS, on_stdout=lambda _: began.set())
+        call.add_done_callback(lambda _: began.set())
         began.wait()
         try:
             look()

@@ -134,6 +134,7 @@ def reset_signals() -> None:
         ignored = _signal.getsignal(number) == _signal.SIG_IGN
         if ignored and number not in (_signal.SIGPIPE, _signal.SIGXFSZ):
             _signal.signal(number, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
 def own(name: str) -> Any:

@@ -67,7 +67,8 @@ def driver_program(setting: dict[str, Any], *, same_python: bool) -> bytes:
         setting: What the driver needs to know before its first call.
         same_python: The box runs this very Python, so bytecode spares it the parsing.
     """
-    version = 4 if same_python else 2  # the second is read by every Python >= 3.9
+    # The form of every Python >= 3.9 is 2; some code of this very one needs its own.
+    version = marshal.version if same_python else 2
     body = marshal.dumps((*_programs(same_python), setting), version)
     return len(body).to_bytes(4, "little") + body
 

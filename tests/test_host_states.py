@@ -79,6 +79,20 @@ def test_the_host_s_signal_mask_stays_outside() -> None:
     assert printed == "set()\nFalse\n2\n"
 
 
+@pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
+def test_an_interrupt_reaches_the_code_of_a_host_that_heeds_none(mode: str) -> None:
+    """As a shell starts one in the background, and what it starts in turn."""
+    printed = host(
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        f"with Sandbox(mode={mode!r}) as sandbox:\n"
+        "  code = 'print(1, flush=True)\\nwhile True: pass'\n"
+        "  stop = lambda _: sandbox.interrupt()\n"
+        "  print(sandbox.run_code(code, on_stdout=stop).exit_code)\n"
+    )
+    assert printed == "130\n"
+
+
 def test_queued_calls_hold_no_descriptor() -> None:
     """More calls wait their turn than files may be open."""
     printed = host(
