@@ -341,6 +341,7 @@ def test_build_adds_packages() -> None:
     assert info["labels"]["dev.kern-tools.packages"].startswith("mdurl==")
 
 
+@pytest.mark.verify
 def test_images_are_built_shown_and_removed(tmp_path: Path) -> None:
     """Where kern keeps no images yet, one comes, is listed, and goes."""
     empty = {"XDG_CACHE_HOME": str(tmp_path)}

@@ -122,8 +122,9 @@ def test_a_cookbook_is_stored_without_outputs(name: str) -> None:
         assert (cell.get("outputs", []), cell.get("execution_count")) == ([], None)
 
 
-# Two frameworks and the core: a kernel that imports a framework takes many seconds.
-QUICK = ("01_responses_loop", "05_llama_index", "09_options_and_sharp_edges")
+# A client and the core: a kernel that imports a framework takes many seconds. The
+# fifth runs in `make test-openai2`.
+QUICK = ("01_responses_loop", "09_options_and_sharp_edges")
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -152,6 +153,7 @@ async def test_a_cookbook_runs(name: str, tmp_path: Path) -> None:
         shown = rest
 
 
+@pytest.mark.verify
 async def test_the_same_cells_ask_the_model_of_the_environment(tmp_path: Path) -> None:
     """With `OPENAI_BASE_URL` set nothing of the notebook's script is said."""
     notebook = stored("01_responses_loop")

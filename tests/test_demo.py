@@ -93,6 +93,7 @@ def test_the_calls_are_saved_as_a_page(demo: tuple[Path, str, int]) -> None:
     assert page.tags <= SAFE_TAGS
 
 
+@pytest.mark.verify
 def test_a_terminal_is_shown_each_call_before_the_table(tmp_path: Path) -> None:
     """Its code, and how it ended."""
     absent = ["langchain_core", "llama_index"]  # One is enough to be shown.
@@ -104,6 +105,7 @@ def test_a_terminal_is_shown_each_call_before_the_table(tmp_path: Path) -> None:
     assert any(line.startswith(f"= {QUICK.expected}") for line in lines)
 
 
+@pytest.mark.verify
 def test_a_missing_framework_is_named_and_its_rows_are_marked(tmp_path: Path) -> None:
     """The others run, and the pip command is there."""
     done = without(["llama_index"], tmp_path)
@@ -117,6 +119,7 @@ def test_a_missing_framework_is_named_and_its_rows_are_marked(tmp_path: Path) ->
     assert "pip install 'kern-tools[llama-index]'" in done.stdout
 
 
+@pytest.mark.verify
 def test_with_no_framework_the_demo_fails(tmp_path: Path) -> None:
     """Nothing was shown, so nothing agrees."""
     done = without(["langchain_core", "llama_index", "openai"], tmp_path)

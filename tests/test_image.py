@@ -204,6 +204,7 @@ def test_a_virtual_environment_shares_the_image_of_its_python() -> None:
     assert ended.stdout.strip() == host_reference()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("python", system_pythons())
 def test_the_python_of_the_system_is_carried_too(python: str, own_store: Path) -> None:
     """Debian's differs: its own directories, its own names, no compiled pip."""

@@ -362,6 +362,7 @@ def test_a_reset_lets_a_running_call_end(kernel: Sandbox) -> None:
     assert kernel.run_code("1").state_new
 
 
+@pytest.mark.verify
 def test_a_call_may_outlast_the_age_of_a_box() -> None:
     """A box is given the time that its first call asks for."""
     with Sandbox(mode="kernel", timeout_s=1, max_age_s=1) as sandbox:

@@ -93,6 +93,7 @@ def lives(
         yield lives
 
 
+@pytest.mark.verify
 def test_what_is_said_of_other_images_is_so(lives: dict[str, Live]) -> None:
     """Each claim of all texts, in real boxes of images with and without Python."""
     found: Found = to_probe(lives)
@@ -105,6 +106,7 @@ def test_what_is_said_of_other_images_is_so(lives: dict[str, Live]) -> None:
             assert claim in shown or claim.sources[0].startswith("hint: "), claim
 
 
+@pytest.mark.verify
 def test_a_missing_node_module_is_told(lives: dict[str, Live]) -> None:
     """With what there is instead."""
     live = lives["node with packages"]

@@ -12,6 +12,7 @@ import pytest
 
 from kern_tools import Sandbox, SandboxPool
 from kern_tools.config import Budget
+from tests.depth import partly
 
 from .claim import Live
 from .probing import Found, probe, to_probe
@@ -110,7 +111,9 @@ def found(lives: dict[str, Live]) -> Found:
     return to_probe(lives)
 
 
-@pytest.mark.parametrize("name", [*OPTIONS, "pool"])
+@pytest.mark.parametrize(
+    "name", partly([*OPTIONS, "pool"], lambda name: name != "charts")
+)
 def test_what_is_said_is_so(lives: dict[str, Live], found: Found, name: str) -> None:
     """Each claim of the system prompt and of every description, in a real box."""
     for claim, said in found[name]:
