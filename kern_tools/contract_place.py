@@ -55,7 +55,8 @@ class PlaceContract(SandboxClauses):
             "import sys, multiprocessing, mine\n"
             "def square(n): return n * n\n"
             "print(__name__, sys.path[0], sys.argv, mine.x)\n"
-            "with multiprocessing.Pool(2) as pool: print(pool.map(square, [2, 3]))\n"
+            "forks = multiprocessing.get_context('fork')\n"
+            "with forks.Pool(2) as pool: print(pool.map(square, [2, 3]))\n"
             "exit(4)"
         )
         sandbox = make()
