@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kern_tools import FaultType, Sandbox
+from kern_tools import FaultType, Sandbox, run_code
 from kern_tools.host import host_report
 from kern_tools.image import ensure_image
 from kern_tools.sandbox_contract import box_processes
@@ -71,6 +71,9 @@ EDGES: Mapping[str, tuple[str, ...]] = {
     ),
     "A deadline ends a call, not what it left behind": (
         "test_sharp_edges.py::test_what_a_call_left_behind_outlives_its_deadline",
+    ),
+    "Workers that begin anew do not find a cell's functions": (
+        "test_sharp_edges.py::test_only_forked_workers_know_the_functions_of_a_cell",
     ),
     "In `kernel` mode a cell can fake the results of later ones": (
         "test_sharp_edges.py::test_a_cell_of_a_kernel_can_fake_a_later_one",
@@ -199,3 +202,21 @@ def test_a_cell_of_a_kernel_can_fake_a_later_one() -> None:
     with Sandbox(mode="resident") as sandbox:
         sandbox.run_code(fake)
         assert sandbox.run_code("sum([1, 1])").results[0].text == "2"
+
+
+@pytest.mark.parametrize(("method", "found"), [("fork", True), ("forkserver", False)])
+def test_only_forked_workers_know_the_functions_of_a_cell(
+    method: str, found: bool
+) -> None:
+    """The others look for them in the file of a script, and a cell has none."""
+    code = (
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from multiprocessing import get_context\n"
+        "def square(n): return n * n\n"
+        "if __name__ == '__main__':\n"
+        f"    with ProcessPoolExecutor(1, get_context({method!r})) as pool:\n"
+        "        print(pool.submit(square, 3).result())\n"
+    )
+    result = run_code(code)
+    assert (result.stdout == "9\n") is found
+    assert ("BrokenProcessPool" in result.code_stderr) is not found
