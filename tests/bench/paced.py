@@ -84,6 +84,6 @@ def paced_call() -> Generator[Workload]:
                     lambda r: r["ours"].cpu_s / r["binding"].cpu_s,
                 ),
             ],
-            rounds=12,
+            rounds=40,
             pace_s=0.4,
         )
