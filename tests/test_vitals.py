@@ -43,7 +43,8 @@ LEFT_LOCKED = {
     "mapped": f"{LOCKED}import mmap\nview = mmap.mmap(file.fileno(), 4096)\n"
     "file.close()",
     "as standard input": f"import sys\nsys.stdin.close()\n{LOCKED}",
-    "among too many": f"{LOCKED}many = []\ntry:\n"
+    "among too many": f"{LOCKED}import resource\nmany = []\n"
+    "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\ntry:\n"
     "    while True: many.append(open('/dev/null'))\nexcept OSError: pass",
     "beside a thread": f"{LOCKED}import threading, time\n"
     "threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()",
