@@ -442,6 +442,7 @@ def load_trees() -> None:
     if "_ast" in PRELOAD:
         PRELOAD.remove("_ast")
         compile("0", "", "exec", ONLY_AST)
+        own("_ast")
 
 
 def import_wanted() -> None:

@@ -85,10 +85,8 @@ def _source(name: str) -> str:
 
 def _compiled(name: str) -> CodeType:
     """Compile one, with a flag in place of the line that would import `__future__`."""
-    text, flags = (
-        _source(name).replace(_FUTURE, ""),
-        __future__.annotations.compiler_flag,
-    )
+    flags = __future__.annotations.compiler_flag
+    text = _source(name).replace(_FUTURE, "")
     program: CodeType = compile(
         text, f"<{name}>", "exec", flags, dont_inherit=True, optimize=2
     )
