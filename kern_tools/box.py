@@ -296,13 +296,18 @@ class Box:
         self.engine.post(partial(self._safely, self._advance))
 
     def _hear_rest(self) -> None:
-        """Take what the driver said while nobody listened: it may have ended since."""
+        """Take what the driver said while nobody listened: it may have ended since.
+
+        Once the call is over, the next one's caller may have the box, and is who reads.
+        """
         with suppress(BlockingIOError):
             for _ in range(_MOST_READS):
                 frames = self.read_frames()
                 if frames is None:
                     return
                 self._give(frames, [])
+                if self._service is None:
+                    return
 
     def refuse(self) -> None:
         """Be lent no longer, and end: what was asked was not heard."""

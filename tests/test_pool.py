@@ -26,6 +26,8 @@ from kern_tools import (
 from kern_tools.facts import SandboxFacts
 from kern_tools.sandbox_contract import box_processes
 
+from .standstill import Standstill
+
 AT_ONCE = 16
 
 
@@ -104,14 +106,18 @@ def test_parallel_conversations_keep_their_output() -> None:
     assert said == [f"t{number}\n" for number in range(8)]
 
 
-async def test_a_cancelled_first_call_leaves_the_sandbox_to_others() -> None:
+async def test_a_cancelled_first_call_leaves_the_sandbox_to_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The opening goes on, holds nothing, and the next call finds it."""
-    async with pool_of(max_sandboxes=1) as pool:
-        task = asyncio.create_task(pool.aget("t1"))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    async with pool_of(1, mode="kernel", setup_code="1") as pool:
+        pool.describe()  # asks kern about this machine
+        with Standstill(monkeypatch, tmp_path).held():
+            task = asyncio.create_task(pool.aget("t1"))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
         first = await pool.aget("t1")
         assert first is await pool.aget("t1")
         assert await pool.aget("t2") is pool.peek("t2")

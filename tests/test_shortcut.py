@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import gc
+import select
 import threading
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -110,6 +111,35 @@ def test_a_call_that_takes_longer_is_taken_back_whole(kernel: Sandbox) -> None:
     result = kernel.run_code(SLOW)
     assert (result.stdout, shown(result)) == ("begun\n", ["'slept'"])
     assert shown(kernel.run_code("kept")) == ["1"]
+
+
+def test_what_answers_the_next_call_is_left_to_it(
+    own_kernel: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine, which takes a call back that is over, reads no further than that."""
+    (box,) = carrier_of(own_kernel)._boxes
+    seconds: list[Future[ExecutionResult]] = []
+    end_service = Box.end_service
+
+    def wait_for_answer() -> None:
+        assert box.control is not None
+        assert select.select([box.control], [], [], NET_S)[0]
+
+    def end_slowly(ended: Box) -> None:
+        end_service(ended)
+        if not seconds:
+            seconds.append(threads.submit(own_kernel.run_code, "'second'"))
+            wait_for_answer()
+
+    monkeypatch.setattr(Box, "end_service", end_slowly)
+    monkeypatch.setattr(shortcut, "HERE_S", 0)  # no caller listens at all
+    with ThreadPoolExecutor(2) as threads:
+        with engine_held_up():
+            first = threads.submit(own_kernel.run_code, "'first'")
+            wait_for_answer()
+        assert shown(first.result(NET_S)) == ["'first'"]
+        wait_until(lambda: bool(seconds))
+        assert shown(seconds[0].result(NET_S)) == ["'second'"]
 
 
 def test_an_interrupt_reaches_a_call_whose_caller_has_the_box(kernel: Sandbox) -> None:
