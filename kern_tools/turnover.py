@@ -131,8 +131,10 @@ class Turnover(Observable):
         self._closing.set()
         with ThreadPoolExecutor(CLOSED_AT_ONCE, "kern-tools-pool-close") as threads:
             parted = [threads.submit(self.part, seat, keep=True) for seat in seats]
-        if self._watch is not None and self._watch is not threading.current_thread():
-            self._watch.join()
+        with self._watch_lock:  # none is begun after this, or half begun
+            watch = self._watch
+        if watch is not None and watch is not threading.current_thread():
+            watch.join()
         for done in parted:
             done.result()
 
@@ -217,10 +219,11 @@ class Turnover(Observable):
         with self._watch_lock:
             if self._watch is None and not self._closing.is_set():
                 name = "kern-tools-pool-idle"
-                self._watch = threading.Thread(
+                watch = threading.Thread(
                     target=self._watch_unused, args=(timeout_s,), name=name, daemon=True
                 )
-                self._watch.start()
+                watch.start()
+                self._watch = watch
 
     def _watch_unused(self, timeout_s: float) -> None:
         while not self._closing.wait(self._pause_s(timeout_s)):

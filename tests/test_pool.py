@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 from uuid import UUID
 
 import pytest
@@ -26,9 +27,11 @@ from kern_tools import (
 from kern_tools.facts import SandboxFacts
 from kern_tools.sandbox_contract import box_processes
 
+from .hosts import wait_until
 from .standstill import Standstill
 
 AT_ONCE = 16
+WATCH = "kern-tools-pool-idle"
 
 
 def pool_of(max_sandboxes: int = 8, **options: object) -> SandboxPool:
@@ -475,6 +478,33 @@ with SandboxPool(prewarm=0) as pool:
     os.waitpid(child, 0)
     print(pool.get("t1").run_code("print(7)").stdout)
 """
+
+
+def test_a_pool_that_is_closed_at_once_ends_its_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the thread, which the first sandbox begins, takes its time."""
+    start, join, joined = Thread.start, Thread.join, threading.Event()
+
+    def start_late(thread: Thread) -> None:
+        if thread.name == WATCH:
+            joined.wait(0.2)  # long enough for a close that does not wait
+        start(thread)
+
+    def join_any(thread: Thread, timeout: float | None = None) -> None:
+        if thread.name == WATCH:
+            joined.set()
+        join(thread, timeout)
+
+    monkeypatch.setattr(Thread, "start", start_late)
+    monkeypatch.setattr(Thread, "join", join_any)
+    pool = pool_of(idle_timeout_s=600)
+    with ThreadPoolExecutor(1) as threads:
+        opened = threads.submit(pool.get, "t1")
+        wait_until(lambda: pool.peek("t1") is not None)
+        pool.close()
+        opened.result()
+    assert WATCH not in [thread.name for thread in threading.enumerate()]
 
 
 def test_a_forked_child_is_told_what_to_do() -> None:
