@@ -461,6 +461,8 @@ class Box:
 
     def _hold(self, pid: int) -> None:
         """Keep a descriptor on the process in the box, which a pid cannot replace."""
+        if self.inside >= 0:  # killed before its hello was read
+            return
         with suppress(ProcessLookupError):
             self.inside = os.pidfd_open(pid)
             self._inside_pid = pid

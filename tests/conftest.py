@@ -1,16 +1,21 @@
 """What all tests share."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from kern_tools import engine
 from kern_tools.image import ensure_image
 from tests.depth import examples, leave_the_rest
+from tests.hosts import wait_until
 
 # For properties that say nothing themselves.
 settings.register_profile("part", examples(60, 1000))
@@ -51,6 +56,18 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine_at_rest() -> Generator[None]:
+    """Demand that the engine waits after the tests of each module.
+
+    A descriptor of a box that is gone would keep it busy for ever.
+    """
+    yield
+    if engine._engine is not None:
+        poll = engine._engine._poll
+        wait_until(lambda: not poll.poll(0))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -268,6 +269,34 @@ def test_closing_is_told_where_the_box_is_gone_before_its_caller_looks(
         go_on.set()
         closing.result(NET_S)
         assert isinstance(call.exception(NET_S), SandboxClosed)
+
+
+def test_a_box_that_is_killed_before_its_hello_is_read_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No descriptor is left open, nor does one keep the engine busy for ever."""
+    start, killed = Box.start, threading.Event()
+
+    def start_in_vain(box: Box, call: Call | None = None) -> None:
+        start(box, call)
+        if not killed.is_set():
+            assert box.control is not None
+            assert select.select([box.control], [], [], NET_S)[0]
+            box.kill()
+            killed.set()
+
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    with Sandbox(prewarm=0) as sandbox:
+        sandbox.run_code("1")
+    before = descriptors()
+    monkeypatch.setattr(Box, "start", start_in_vain)
+    with Sandbox(prewarm=1) as sandbox:
+        assert killed.wait(NET_S)
+        assert shown(sandbox.run_code("1")) == ["1"]
+    wait_until(lambda: descriptors() <= before)
+    assert engine()._poll.poll(0) == []
 
 
 @pytest.mark.parametrize("code", ["'kept?'", SLOW])
