@@ -95,7 +95,7 @@ print(max(float(day["humidity"]) for day in days))
         "timeout",
         FaultType.TIMEOUT,
         'print("counting", flush=True)\nwhile True:\n    pass\n',
-        {"timeout_s": 2},
+        {"timeout_s": 1},
     ),
     Case(
         "missing interpreter",

@@ -17,6 +17,8 @@ from kern_tools.image import ensure_image
 from tests.depth import examples, leave_the_rest
 from tests.hosts import wait_until
 
+gc.disable()  # Until all is imported, of which nothing is garbage.
+
 # For properties that say nothing themselves.
 settings.register_profile("part", examples(60, 1000))
 settings.load_profile("part")
@@ -56,6 +58,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -97,14 +97,14 @@ def test_queued_calls_hold_no_descriptor() -> None:
     """More calls wait their turn than files may be open."""
     printed = host(
         "import asyncio, resource\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))\n"
         "async def main():\n"
         "  async with Sandbox(max_running=2, track_files=False) as sandbox:\n"
-        "    calls = [sandbox.arun_code('1') for _ in range(140)]\n"
+        "    calls = [sandbox.arun_code('1') for _ in range(100)]\n"
         "    return await asyncio.gather(*calls)\n"
         "print(sum(result.success for result in asyncio.run(main())))\n"
     )
-    assert printed == "140\n"
+    assert printed == "100\n"
 
 
 async def test_a_cancel_while_files_are_looked_at_leaks_nothing() -> None:
