@@ -141,7 +141,7 @@ def run(
     folder = None if save is None else folder_at(save)
     saved = None if page is None else page_at(page)
     transcript = transcript_of(file, shown=not as_json)
-    with opened(flags.config_of(ctx.params)) as sandbox:
+    with opened(flags.config_of(ctx.params), warm=False) as sandbox:
         (tool,) = tools_of(sandbox, "run_code")
         reply = call(tool, arguments, transcript)
     if as_json:
@@ -178,7 +178,7 @@ def tools(
     """Print the tools of such a sandbox as JSON."""
     known = FORMS[flags.choice("--format", form, FORMS)]
     as_strict = known.strict if strict is None else strict
-    with opened(flags.config_of(ctx.params)) as sandbox:
+    with opened(flags.config_of(ctx.params), warm=False) as sandbox:
         offered = tools_of(sandbox, flags.split(names))
         print_json([known.define(tool, as_strict) for tool in offered])
 

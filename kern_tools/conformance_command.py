@@ -92,7 +92,7 @@ def _run(
         from .conformance import run_contracts
     except ImportError as error:
         missing("testing", error, user="kern-tools conformance")
-    with opened(SandboxConfig(prewarm=0)):
+    with opened(SandboxConfig(), warm=False):
         _check_host()
     # A descriptor of its own: pytest captures what goes to stderr meanwhile.
     with os.fdopen(os.dup(2), "w") as stream, progress(stream) as tell:

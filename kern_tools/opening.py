@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from .config import SandboxConfig
 from .image import ensure_image
@@ -12,11 +13,12 @@ from .screen import progress
 
 
 @contextmanager
-def opened(config: SandboxConfig) -> Generator[Sandbox]:
+def opened(config: SandboxConfig, *, warm: bool = True) -> Generator[Sandbox]:
     """Open a sandbox for a `with` block; what takes long is told on stderr.
 
     Args:
         config: Its options.
+        warm: Keep boxes ready; a command of one call or none has no use for them.
 
     Raises:
         SandboxError: The sandbox cannot be opened; `fault` says why.
@@ -29,5 +31,5 @@ def opened(config: SandboxConfig) -> Generator[Sandbox]:
             pull_timeout_s=config.pull_timeout_s,
             progress=tell,
         )
-    with Sandbox(config) as sandbox:
+    with Sandbox(config if warm else replace(config, prewarm=0)) as sandbox:
         yield sandbox

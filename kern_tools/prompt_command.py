@@ -47,7 +47,7 @@ def prompt(
     tools = tool_names(flags.split(names))
     if description is not None:
         flags.choice("--description", description, TOOL_NAMES)
-    with opened(flags.config_of(ctx.params)) as sandbox:
+    with opened(flags.config_of(ctx.params), warm=False) as sandbox:
         facts = sandbox.describe().offering(tools)
     if as_json:
         print_json(_all(facts))

@@ -43,7 +43,7 @@ SLOW = {
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     """A sandbox whose calls may take long."""
-    with Sandbox(timeout_s=20) as sandbox:
+    with Sandbox(timeout_s=20, prewarm=0) as sandbox:
         yield sandbox
 
 

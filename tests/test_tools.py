@@ -45,7 +45,7 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.fixture
 def clean() -> Iterator[Sandbox]:
     """A sandbox of the test's own."""
-    with Sandbox(timeout_s=5) as sandbox:
+    with Sandbox(timeout_s=5, prewarm=0) as sandbox:
         yield sandbox
 
 

@@ -28,7 +28,7 @@ def sandboxes(reference: str, case: Case) -> Iterator[tuple[Sandbox, Any]]:
     options: dict[str, Any] = {"timeout_s": 20, **case.options}
     theirs: dict[str, Any] = {"max_output_bytes": 1 << 20, **options}
     with ExitStack() as opened:
-        ours = opened.enter_context(Sandbox(**options))
+        ours = opened.enter_context(Sandbox(prewarm=0, **options))
         binding = kern_sandbox.Sandbox(image=reference, pyc_cache=False, **theirs)
         opened.enter_context(binding)
         for sandbox in (ours, binding):
