@@ -68,6 +68,7 @@ class Box:
         settled: It has.
         noticed: Those of the wanted modules whose import a call would notice.
         evidence: What was seen so far; complete once it was reaped.
+        retired: It is lent no more; whoever sets that looks for a guest after it.
         disposed: Nothing is left of it.
     """
 
@@ -80,7 +81,7 @@ class Box:
     ) -> None:
         self.engine = engine
         self.launch = launch
-        self.ready = self.settled = self.disposed = False
+        self.ready = self.settled = self.retired = self.disposed = False
         self.noticed: tuple[str, ...] = ()
         self.evidence = Evidence()
         self.control: socket.socket | None = None
@@ -240,7 +241,8 @@ class Box:
         if not self.settled or not self.idle:
             return False
         self._guest = weakref.ref(call)
-        if self._service is None and not self.ended and not call.unwanted:
+        free = self._service is None and not self.ended and not self.retired
+        if free and not call.unwanted:
             if self.for_one_call:
                 self.engine.unwatch(self.inside)
             return True

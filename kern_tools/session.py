@@ -70,7 +70,6 @@ class SessionBox(Lender):
         self._max_age_s = max_age_s
         self._on_change = on_change
         self._box: Box | None = None
-        self._left: Box | None = None  # not to be lent any more
         self._opened_s = 0.0
         self._had_calls = False
         self._closed = False
@@ -96,7 +95,7 @@ class SessionBox(Lender):
     def lend(self, call: Call) -> Box | None:
         """Lend a kernel's box; a resident one serves a call in a child of its own."""
         box = self._box
-        if box is None or box is self._left or box.launch.mode != "kernel":
+        if box is None or box.launch.mode != "kernel":
             return None
         if self._is_too_old(box, call):
             return None
@@ -104,13 +103,16 @@ class SessionBox(Lender):
 
     def leave(self) -> None:
         """Have the next call in a new box; any thread may ask."""
-        self._left = self._box
+        box = self._box
+        if box is not None:
+            box.retired = True
         self._engine.post(self.forget)
 
     def forget(self) -> None:
         """End the box; the next call has a new one."""
         box, self._box = self._box, None
         if box is not None:
+            box.retired = True
             box.when_returned(partial(self._end_if_idle, box))
 
     def _end_if_idle(self, box: Box) -> None:

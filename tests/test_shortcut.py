@@ -363,6 +363,33 @@ def test_a_reset_waits_for_a_call_whose_caller_has_the_box(kernel: Sandbox) -> N
     assert kernel.run_code("kept").exit_code == 1
 
 
+def test_a_reset_in_the_moment_of_lending_costs_no_call(
+    own_kernel: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The box that it ends is lent to nobody by then."""
+    lend, kill = Box.lend, Box.kill
+    killing, answered = threading.Event(), threading.Event()
+
+    def lend_late(box: Box, call: Call) -> bool:
+        if not answered.is_set():
+            own_kernel.reset()
+            assert killing.wait(NET_S)
+        try:
+            return lend(box, call)
+        finally:
+            answered.set()
+
+    def kill_late(box: Box) -> None:
+        killing.set()
+        assert answered.wait(NET_S)
+        kill(box)
+
+    monkeypatch.setattr(Box, "lend", lend_late)
+    monkeypatch.setattr(Box, "kill", kill_late)
+    result = own_kernel.run_code("1")
+    assert (shown(result), result.state_new) == (["1"], True)
+
+
 def test_a_box_that_cannot_be_asked_any_more_is_replaced(kernel: Sandbox) -> None:
     """Code that closed the box's socket costs the names, and fails no later call."""
     kernel.run_code("import os\nos.closerange(3, 100)")
