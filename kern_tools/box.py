@@ -385,7 +385,11 @@ class Box:
         data, pidfds = _receive(self.control, trusted=self.launch.mode == "resident")
         if not data:
             self.engine.unwatch(self.control.fileno())
-        self._take(data, pidfds)
+        try:
+            self._take(data, pidfds)
+        finally:
+            for untaken in pidfds:  # their call was over
+                os.close(untaken)
 
     def _take(self, data: bytes, pidfds: list[int]) -> None:
         self._give(self._frames.feed(data), pidfds)

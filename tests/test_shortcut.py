@@ -19,6 +19,8 @@ from kern_tools.box import Box
 from kern_tools.call import Call
 from kern_tools.engine import engine
 from kern_tools.lending import Lender
+from kern_tools.processes import wait_gone
+from kern_tools.service import Service
 from kern_tools.shortcut import HERE_S, serve_here
 
 from .hosts import wait_until
@@ -88,6 +90,11 @@ def carrier_of(sandbox: Sandbox) -> Lender:
     carrier = opened.dispatch._carrier
     assert isinstance(carrier, Lender)
     return carrier
+
+
+def descriptors() -> int:
+    """Count those that this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def is_lent(sandbox: Sandbox) -> bool:
@@ -285,9 +292,6 @@ def test_a_box_that_is_killed_before_its_hello_is_read_leaves_nothing(
             box.kill()
             killed.set()
 
-    def descriptors() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
-
     with Sandbox(prewarm=0) as sandbox:
         sandbox.run_code("1")
     before = descriptors()
@@ -297,6 +301,31 @@ def test_a_box_that_is_killed_before_its_hello_is_read_leaves_nothing(
         assert shown(sandbox.run_code("1")) == ["1"]
     wait_until(lambda: descriptors() <= before)
     assert engine()._poll.poll(0) == []
+
+
+async def test_a_call_that_ends_before_its_process_is_named_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The driver sends a descriptor of that process, which is of no use by then."""
+    hand_over = Service.hand_over
+
+    def end_at_once(service: Service) -> None:
+        hand_over(service)
+        box = service._box
+        assert box.control is not None
+        assert select.select([box.control], [], [], NET_S)[0]
+        service.end("cancel")
+        assert wait_gone(box.inside, NET_S)
+        box._on_gone()
+
+    async with Sandbox(mode="resident") as sandbox:
+        await sandbox.arun_code("1")
+        before = descriptors()
+        monkeypatch.setattr(Service, "hand_over", end_at_once)
+        await sandbox.arun_code("2")
+        monkeypatch.undo()
+        assert (await sandbox.arun_code("3")).state_new
+        wait_until(lambda: descriptors() <= before)
 
 
 @pytest.mark.parametrize("code", ["'kept?'", SLOW])
