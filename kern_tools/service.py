@@ -64,9 +64,9 @@ class Service:
         self._frames = Capture(1 << 30) if box.launch.mode == "resident" else None
         self._reader = FrameReader()
         self._timers: list[Timer] = []
+        deadline = call.begin()
         if self._frames is not None:
             self._frames.open()
-        deadline = call.begin()
         self._after(deadline - time.monotonic(), self._on_deadline)
 
     # -- the beginning

@@ -36,24 +36,25 @@ class Supervisor:
             OSError: It could not be started.
         """
         self.notes.open()
-        self._started, started = os.pipe2(os.O_CLOEXEC)
-        self.alive, alive = os.pipe2(os.O_CLOEXEC)
-        said = {"KERN_STARTED_FD": str(started), "KERN_ALIVE_FD": str(alive)}
+        writers: list[int] = []
         try:
+            self._started = _reader_of_pipe(writers)
+            self.alive = _reader_of_pipe(writers)
+            said = zip(("KERN_STARTED_FD", "KERN_ALIVE_FD"), map(str, writers))
             self._process = subprocess.Popen(
                 [*_hearing(), *launch.argv],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=self.notes.writer,
-                pass_fds=(started, alive),
+                pass_fds=writers,
                 start_new_session=True,
-                env={**launch.environ, **said},
+                env={**launch.environ, **dict(said)},
             )
         finally:
-            for descriptor in (started, alive):
+            for descriptor in writers:
                 os.close(descriptor)
             self.notes.close_writer()
-        self.pidfd = os.pidfd_open(self._process.pid)
+        self.pidfd = _pidfd_of(self._process)
 
     @property
     def said(self) -> str:
@@ -105,6 +106,23 @@ class Supervisor:
             if descriptor >= 0:
                 os.close(descriptor)
         self.pidfd = self.alive = self._started = -1
+
+
+def _reader_of_pipe(writers: list[int]) -> int:
+    """Make a pipe, whose other end is added to `writers`."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    writers.append(writer)
+    return reader
+
+
+def _pidfd_of(process: subprocess.Popen[bytes]) -> int:
+    """Hold a process that leads its group; where that fails it is ended again."""
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
 
 
 def _hearing() -> list[str]:

@@ -93,6 +93,34 @@ def test_an_interrupt_reaches_the_code_of_a_host_that_heeds_none(mode: str) -> N
     assert printed == "130\n"
 
 
+@pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
+def test_a_host_that_runs_out_of_descriptors_loses_none(mode: str) -> None:
+    """Wherever the start of a box meets the limit; calls work once there is room."""
+    printed = host(
+        "import os, resource, time\n"
+        "from kern_tools import SandboxError\n"
+        "from kern_tools.engine import engine\n"
+        "def used():\n"
+        "  while engine().children: time.sleep(0.001)\n"
+        "  return len(os.listdir('/proc/self/fd'))\n"
+        "def runs(more):\n"
+        "  limit = used() - 1 + more\n"
+        "  resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))\n"
+        "  try: return sandbox.run_code('1').success\n"
+        "  except SandboxError: return False\n"
+        "  finally: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))\n"
+        "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        f"with Sandbox(mode={mode!r}, prewarm=0) as sandbox:\n"
+        "  sandbox.run_code('1')\n"
+        "  sandbox.reset()\n"
+        "  before, failed = used(), 0\n"
+        "  while not runs(failed): failed += 1\n"
+        "  sandbox.reset()\n"
+        "  print(failed > 8, used() - before)\n"
+    )
+    assert printed == "True 0\n"
+
+
 def test_queued_calls_hold_no_descriptor() -> None:
     """More calls wait their turn than files may be open."""
     printed = host(
