@@ -40,7 +40,8 @@ class Supervisor:
         try:
             self._started = _reader_of_pipe(writers)
             self.alive = _reader_of_pipe(writers)
-            said = zip(("KERN_STARTED_FD", "KERN_ALIVE_FD"), map(str, writers))
+            started, alive = writers
+            said = {"KERN_STARTED_FD": str(started), "KERN_ALIVE_FD": str(alive)}
             self._process = subprocess.Popen(
                 [*_hearing(), *launch.argv],
                 stdin=stdin,
@@ -48,7 +49,7 @@ class Supervisor:
                 stderr=self.notes.writer,
                 pass_fds=writers,
                 start_new_session=True,
-                env={**launch.environ, **dict(said)},
+                env={**launch.environ, **said},
             )
         finally:
             for descriptor in writers:
