@@ -17,6 +17,7 @@ from kern_tools.prompting import repair
 from kern_tools.sandbox_contract import kern_processes
 from kern_tools.testing import Adapter
 from tests.depth import crossed
+from tests.hosts import wait_until
 
 from .conftest import Through
 from .reading import ran, verdict
@@ -190,11 +191,14 @@ def test_the_cause_is_the_fault_and_no_line_of_the_code(
 
 
 def stop_boxes(sandbox: Sandbox) -> None:
-    """Stop them as an operator does, by the name that `kern ps` shows."""
+    """Stop them as an operator does, by the name that `kern ps` shows.
+
+    kern may enter a box into its list a little after the code there has begun.
+    """
     words = [
         (Path("/proc") / str(pid) / "cmdline").read_bytes().split(b"\0")
         for pid in kern_processes(sandbox)
     ]
     names = {each[each.index(b"box") + 1] for each in words if b"box" in each}
-    kern = str(find_kern())
-    subprocess.run([kern, "stop", *names], check=True, capture_output=True)
+    stop = [str(find_kern()), "stop", *names]
+    wait_until(lambda: subprocess.run(stop, capture_output=True).returncode == 0)
