@@ -200,5 +200,5 @@ def stop_boxes(sandbox: Sandbox) -> None:
         for pid in kern_processes(sandbox)
     ]
     names = {each[each.index(b"box") + 1] for each in words if b"box" in each}
-    stop = [str(find_kern()), "stop", *names]
+    stop: list[str | bytes] = [str(find_kern()), "stop", *names]
     wait_until(lambda: subprocess.run(stop, capture_output=True).returncode == 0)
