@@ -135,7 +135,7 @@ class Source:
                 close()
             message = "tenant=... is async, and the call is not"
             raise refused_key("tenant", message)
-        return self._lease(self._sandbox, conversation, tenant)
+        return self._lease(self._sandbox, conversation, self._somebody(tenant))
 
     async def alease(self, conversation: object, offered: object) -> Leased:
         """Do as `lease`; `tenant` may be async."""
@@ -148,15 +148,15 @@ class Source:
         """Tell whose a call is; None where there are no tenants.
 
         Raises:
-            ConfigError: `tenant` raised something.
+            ConfigError: `tenant` raised something, or names nobody.
         """
         tenant = self._tenant_of(conversation, offered)
-        if not inspect.isawaitable(tenant):
-            return tenant
-        try:
-            return await tenant
-        except Exception as error:
-            raise _failed(error) from error
+        if inspect.isawaitable(tenant):
+            try:
+                tenant = await tenant
+            except Exception as error:
+                raise _failed(error) from error
+        return self._somebody(tenant)
 
     def refused(self, name: str, error: SandboxError, call_id: str | None) -> Reply:
         """Answer a call that has no sandbox: nothing ran.
@@ -177,8 +177,6 @@ class Source:
         return Reply(name=name, parts=parts, result=result, call_id=call_id)
 
     def _lease(self, pool: Pool, conversation: object, tenant: object) -> Leased:
-        if self._tenant is not None and tenant is None:
-            raise refused_key("tenant", "tenant=... gave None, which is nobody")
         try:
             return pool.lease(conversation, tenant=tenant)
         except ConfigError as error:
@@ -186,6 +184,11 @@ class Source:
                 raise
             message = f"{error.fault.message}; pass the id as {self._key}"
             raise refused_key("conversation", message) from None
+
+    def _somebody(self, tenant: object) -> object:
+        if self._tenant is not None and tenant is None:
+            raise refused_key("tenant", "tenant=... gave None, which is nobody")
+        return tenant
 
     def _tenant_of(self, conversation: object, offered: object) -> Any:
         if self._tenant is None:

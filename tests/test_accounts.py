@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from kern_tools import Sandbox, SandboxConfig, SandboxError
+from kern_tools import (
+    ExecutionResult,
+    FaultType,
+    Sandbox,
+    SandboxConfig,
+    SandboxError,
+    SandboxFault,
+)
 from kern_tools.accounts import (
     about_account,
     account_name,
+    find_account,
     host_id,
     share,
     who_in_python,
@@ -174,3 +182,32 @@ def test_a_place_without_such_lists_is_named() -> None:
     with pytest.raises(SandboxError, match="user='0'") as refused:
         share(Path("/proc/self"), OTHER, limit=1000)
     assert refused.value.code == "host"
+
+
+def asked(result: ExecutionResult) -> int | None:
+    """Find out which user of this machine `daemon` is, from what a box says."""
+    launcher = Launcher(
+        kern=Path("/kern"),
+        config=SandboxConfig(user="daemon"),
+        image=ImageRef("localhost/some:1", host_python=True),
+        workspace=Path("/workspace"),
+    )
+    return find_account(launcher, lambda _: result, python=True)
+
+
+def test_what_a_box_says_of_its_account_is_what_it_is() -> None:
+    """A user of its own has an id; one that is ours needs nothing; a fault has none."""
+    mine = f"{os.geteuid()}"
+    fault = SandboxFault(type=FaultType.STARTUP_FAILED, message="no")
+    assert asked(ExecutionResult(stdout=f"{RANGE}Uid:\t1\t1\n")) == 100_000
+    assert asked(ExecutionResult(stdout=f"0 {mine} 1\nUid:\t0\t0\n")) is None
+    assert asked(ExecutionResult(fault=fault)) is None
+
+
+@pytest.mark.parametrize("said", ["", RANGE, f"{SINGLE}Uid:\t9\n"], ids=repr)
+def test_a_box_that_does_not_say_its_account_is_named(said: str) -> None:
+    """Its files would be lost to us, so that nothing is guessed."""
+    with pytest.raises(SandboxError, match="user='0'") as refused:
+        asked(ExecutionResult(stdout=said))
+    assert refused.value.code == "host"
+    assert "'daemon'" in str(refused.value)

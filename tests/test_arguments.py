@@ -19,6 +19,7 @@ from kern_tools.arguments import (
 from kern_tools.code_tools import RunCode, RunCommand
 from kern_tools.codetext import PARSED_MAX_CHARS, parses
 from kern_tools.file_tools import ListFiles, ReadFile, WriteFile
+from kern_tools.jsontext import REPAIRED_MAX_CHARS
 from kern_tools.schema import strict_schema
 
 
@@ -74,6 +75,14 @@ UNUSABLE: dict[str, tuple[object, str]] = {
     "arguments too long": (" " * (9 << 20), "more than the"),
     "lone surrogate": ('{"code": "a\\n b\\ud800"}', "at line 2, character 3"),
     "NUL": ('{"code": "print(1)\\u0000"}', "NUL character"),
+    "a trailing comma and more": (
+        '{"code": "1",} and',
+        "are not JSON: expecting property name",
+    ),
+    "too long to be repaired": (
+        '{"code": "1\n2"}'.ljust(REPAIRED_MAX_CHARS + 1),
+        "are not JSON: invalid control character at line 1",
+    ),
     "two fenced blocks": (
         {"code": "```python\n1\n```\nthen\n```python\n2\n```"},
         "more than one markdown fence",
@@ -98,6 +107,12 @@ REPAIRED: dict[str, tuple[object, str, str]] = {
     "raw tab": ('{"code":"if 1:\n\tprint(1)"}', "if 1:\n\tprint(1)", "tabs"),
     "trailing comma": ('{"code": "f(1,)",}', "f(1,)", "trailing comma"),
     "comma and newline": ('{"code": "a,\n]",\n}', "a,\n]", "trailing comma"),
+    "as long as is repaired": (
+        '{"code": "1\n2"}'.ljust(REPAIRED_MAX_CHARS),
+        "1\n2",
+        "raw line breaks",
+    ),
+    "comma and raw newline": ('{"code": "1\n2",}', "1\n2", "trailing comma"),
     "fenced JSON": ('```json\n{"code": "1"}\n```', "1", "JSON out of its markdown"),
     "prose and JSON": ('So:\n~~~\n{"code": "1"}\n~~~\nok?', "1", "markdown fence"),
     "encoded twice": (json.dumps('{"code": "1"}'), "1", "decoded the arguments twice"),

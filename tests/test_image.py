@@ -268,6 +268,18 @@ def test_an_odd_directory_for_temporary_files_is_fine(
     assert list(odd.iterdir()) == []
 
 
+@pytest.mark.usefixtures("own_store")
+def test_an_image_that_cannot_be_built_is_a_fault_of_the_image(tmp_path: Path) -> None:
+    """With the command that finds out why, kern's own words, and no image left."""
+    reference = "localhost/kern-tools-test/broken:1"
+    with pytest.raises(SandboxError, match="kern-tools doctor") as caught:
+        build_image(reference, "FROM scratch\nCOPY no-such-file /file\n", tmp_path)
+    assert caught.value.fault is not None
+    assert (caught.value.fault.type, caught.value.code) == ("startup_failed", "image")
+    assert any("no-such-file" in note for note in caught.value.__notes__)
+    assert image_info(reference) is None
+
+
 def test_no_room_to_assemble_is_a_fault_of_the_image() -> None:
     """A full disk is named, with what to do."""
     with (

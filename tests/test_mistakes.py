@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from kern_tools import ConfigError, Sandbox, SandboxPool
@@ -108,3 +111,79 @@ def test_an_environment_that_cannot_be_used_is_named(env: object, said: str) -> 
     assert refused.value.option == "env"
     assert said in str(refused.value)
     assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("given", [{"timeout_s": 5}, "host"], ids=repr)
+def test_what_is_no_config_makes_no_sandbox(given: Any) -> None:
+    """The error shows how options are given."""
+    with pytest.raises(ConfigError, match=r"Sandbox\(\*\*options\)"):
+        Sandbox(given)
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    """Give a sandbox that is asked for what starts no box."""
+    with Sandbox(prewarm=0) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ("ls -l", "argv='ls -l' is not a list of words"),
+        ([], "argv=[] is not a list of words"),
+        ((), "argv=() is not a list of words"),
+        (["", "-l"], "names no program"),
+        (["ls", 5], "holds 5, which is not a str"),
+        (["ls", b"a"], "holds b'a', which is not a str"),
+        ([None], "names no program"),
+        (["ls", "a\0b"], "a NUL at position 1"),
+        (["ls", "ab\ud800"], "a lone surrogate at position 2"),
+    ],
+    ids=repr,
+)
+async def test_a_command_that_no_process_can_be_given_is_refused(
+    sandbox: Sandbox, argv: Any, said: str
+) -> None:
+    """Before a box is started, in both ways of running it."""
+    with pytest.raises(ConfigError) as refused:
+        sandbox.run(argv)
+    with pytest.raises(ConfigError) as again:
+        await sandbox.arun(argv)
+    assert refused.value.option == again.value.option == "argv"
+    assert said in str(refused.value)
+    assert str(refused.value) == str(again.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "language", "option"),
+    [
+        ("1", "ruby", "language"),
+        ("1", "Python", "language"),
+        ("1", "", "language"),
+        (b"1", "python", "code"),
+        (None, "python", "code"),
+        (["ls"], "sh", "code"),
+        ("echo \0", "sh", "code"),
+        ("echo \0", "bash", "code"),
+        ("'\ud800'", "node", "code"),
+    ],
+    ids=repr,
+)
+def test_code_that_no_language_can_be_given_is_refused(
+    sandbox: Sandbox, code: Any, language: str, option: str
+) -> None:
+    """With the option that is wrong, before a box is started."""
+    with pytest.raises(ConfigError) as refused:
+        sandbox.run_code(code, language)
+    assert refused.value.option == option
+
+
+@pytest.mark.parametrize("language", ["sh", "bash"])
+@pytest.mark.parametrize("size", [90_000, 300_000])
+def test_a_script_longer_than_a_command_line_runs_whole(
+    sandbox: Sandbox, language: str, size: int
+) -> None:
+    """Its last line too, whatever Linux takes of one argument."""
+    script = "x=$((40 + 2))\n".ljust(size, "#") + "\necho $x"
+    assert sandbox.run_code(script, language).stdout == "42\n"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kern_tools import FaultPolicy, Sandbox, SandboxPool
+from kern_tools import FaultPolicy, Sandbox, SandboxClosed, SandboxPool
 from kern_tools.once import CallKey, Replies, replies_of
 from kern_tools.reply import Reply, TextPart
 from kern_tools.source import Pool
@@ -317,3 +317,26 @@ def test_the_memory_of_a_closed_sandbox_goes_with_it() -> None:
     del sandbox
     gc.collect()
     assert memory() is None
+
+
+# calls that come to nothing
+
+
+def test_a_call_that_raised_holds_up_no_other(sandbox: Sandbox) -> None:
+    """It has no reply that could be given: whoever makes it again makes it."""
+    counting = tool(sandbox)
+    sandbox.close()
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(2):
+            made = threads.submit(counting.call, COUNT, call_id="a")
+            with pytest.raises(SandboxClosed):
+                made.result(60)
+
+
+def test_what_a_tool_refuses_is_not_remembered(sandbox: Sandbox) -> None:
+    """Nothing ran, whichever part of it found out."""
+    nothing = {"path": "n", "old": "same", "new": "same"}
+    edit = tool(sandbox, "edit_file")
+    replies = [edit.call(nothing, call_id="a") for _ in range(2)]
+    assert [reply.error for reply in replies] == ["bad_arguments"] * 2
+    assert not any(reply.replayed for reply in replies)

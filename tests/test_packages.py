@@ -173,6 +173,23 @@ def test_modules_programs_and_data_are_copied(
     assert in_box(image, "python3", "-c", code) == "True\n"
 
 
+def test_what_lies_outside_the_environment_is_left_on_the_host(toy: Toy) -> None:
+    """A RECORD may name any file of this machine, from the root or by the way up."""
+    secret = toy.site.parents[2] / "secret.txt"
+    files: dict[str, str | bytes] = {
+        "toy/__init__.py": "",
+        "../../../bin/toy-say": "#!/bin/sh\n",
+        str(secret): "from the root",
+        "../../../secret.txt": "by the way up",
+        "../../../home/secret.txt": "in no folder of an environment",
+        "../../../share": "a file in the place of such a folder",
+    }
+    toy.install("toy", files)
+    (one,) = installed(["toy"])
+    found = {(inside, in_site) for _, inside, in_site in one.files()}
+    assert found == {("toy/__init__.py", True), ("bin/toy-say", False)}
+
+
 def test_libraries_outside_the_distribution_are_found(
     toy: Toy, toy_image: Callable[[], str]
 ) -> None:

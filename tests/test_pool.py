@@ -1,5 +1,7 @@
 """One sandbox for each conversation, however many calls, threads and loops ask."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -8,8 +10,9 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from uuid import UUID
@@ -299,6 +302,127 @@ def test_who_comes_back_while_another_is_closed_finds_the_own_sandbox() -> None:
             assert threads.submit(pool.get, "b").result(30) is kept
         finally:
             go_on.set()
+
+
+class HeldEviction:
+    """A pool with room for two that is held up once while one is to leave.
+
+    Args:
+        end: What the one `on_evict` that is held up ends with.
+    """
+
+    def __init__(self, end: BaseException | None = None) -> None:
+        self._end = end
+        self._reached, self._go_on = threading.Event(), threading.Event()
+        self.pool = pool_of(2, on_evict=self._on_evict)
+        self.first = self.pool.get("t1")
+        self.pool.get("t2")
+
+    def _on_evict(self, sandbox: Sandbox, key: str, tenant: str | None) -> None:
+        if not self._reached.is_set():
+            assert (sandbox, key, tenant) == (self.first, "t1", None)
+            self._reached.set()
+            assert self._go_on.wait(60)
+            if self._end is not None:
+                raise self._end
+
+    def let_go(self) -> None:
+        """Have the one that is held up go on."""
+        self._go_on.set()
+
+    def third(self) -> Sandbox:
+        """Take the room of the first."""
+        return self.pool.get("t3")
+
+    @contextmanager
+    def under_way(self) -> Generator[Future[Sandbox]]:
+        """Have a third conversation take the room of the first."""
+        with self.pool, ThreadPoolExecutor(1) as threads:
+            try:
+                taken = threads.submit(self.third)
+                assert self._reached.wait(60)
+                yield taken
+            finally:
+                self.let_go()
+
+
+def innermost(thread: int) -> list[str]:
+    """Give the names of what a thread is in, the innermost first."""
+    names: list[str] = []
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    return names
+
+
+def test_who_comes_back_while_the_own_sandbox_is_closed_gets_a_new_one() -> None:
+    """It is waited for, and not given out again."""
+    held, mine = HeldEviction(), Future[int]()
+
+    def back() -> Sandbox:
+        mine.set_result(threading.get_ident())
+        return held.pool.get("t1")
+
+    with held.under_way() as third, ThreadPoolExecutor(1) as threads:
+        again = threads.submit(back)
+        ident = mine.result(60)
+        wait_until(lambda: innermost(ident)[:3] == ["wait", "result", "__enter__"])
+        held.let_go()
+        assert again.result(60) is not held.first
+        assert again.result().is_open
+        assert not held.first.is_open
+        assert third.result(60) is not again.result()
+
+
+async def test_the_event_loop_is_free_while_the_own_sandbox_is_closed() -> None:
+    """Who comes back by `aget` waits as well, and holds nobody up."""
+    held = HeldEviction()
+    with held.under_way():
+        again = asyncio.create_task(held.pool.aget("t1"))
+        await asyncio.sleep(0)
+        assert not again.done()
+        held.let_go()
+        sandbox = await again
+        assert sandbox is not held.first
+        assert (sandbox.is_open, held.first.is_open) == (True, False)
+
+
+async def test_who_waits_for_the_own_sandbox_gets_it_where_it_stays() -> None:
+    """An `on_evict` that fails keeps it, with all that is in it."""
+    held = HeldEviction(OSError("disk full"))
+    held.first.write_file("a.txt", "1")
+    with held.under_way() as third:
+        again = asyncio.create_task(held.pool.aget("t1"))
+        await asyncio.sleep(0)
+        assert not again.done()
+        held.let_go()
+        assert await again is held.first
+        assert held.first.read_file("a.txt") == b"1"
+        with pytest.raises(SandboxError):
+            third.result(60)
+
+
+async def test_an_opener_that_is_interrupted_leaves_the_opening_to_who_waits() -> None:
+    """The interruption is its own; the others' call opens the sandbox."""
+    held, mine = HeldEviction(KeyboardInterrupt()), Future[int]()
+
+    def same() -> Sandbox:
+        mine.set_result(threading.get_ident())
+        return held.third()
+
+    with held.under_way() as third, ThreadPoolExecutor(1) as threads:
+        blocking = threads.submit(same)
+        ident = mine.result(60)
+        wait_until(lambda: innermost(ident)[:3] == ["wait", "result", "__enter__"])
+        waiting = asyncio.create_task(held.pool.aget("t3"))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        held.let_go()
+        sandbox = await waiting
+        assert sandbox.is_open
+        assert blocking.result(60) is sandbox
+        assert isinstance(third.exception(60), KeyboardInterrupt)
 
 
 def test_an_on_evict_that_exits_ends_no_watch() -> None:

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from kern_tools import ExecutionResult, Sandbox, run_code
+from kern_tools import (
+    ConfigError,
+    ExecutionResult,
+    FaultError,
+    Sandbox,
+    arun_code,
+    run_code,
+)
 
 FORMS = """\
 class Value:
@@ -116,3 +123,49 @@ def test_one_call_needs_no_sandbox() -> None:
     assert (result.stdout, result.success) == ("4950\n", True)
     assert run_code("exit 3", "sh", memory_mb=64).exit_code == 3
     assert run_code("1", language="python").results[0].text == "1"
+
+
+async def test_one_call_needs_no_sandbox_in_an_event_loop_either() -> None:
+    """`arun_code` has a throwaway one too, with a language and options of any kind."""
+    result = await arun_code("exit 3", "sh", memory_mb=64)
+    assert (result.exit_code, result.success) == (3, False)
+    assert (await arun_code("1")).results[0].text == "1"
+
+
+async def test_one_async_call_reports_a_sandbox_that_cannot_be_opened() -> None:
+    """As its result, with the fault that says why, and no exception."""
+    result = await arun_code("1", image="localhost/no-such-image:1", offline=True)
+    assert result.fault is not None
+    assert (result.fault.type, result.fault.reason) == ("startup_failed", "image")
+    assert (result.exit_code, result.success) == (125, False)
+
+
+@pytest.mark.parametrize("given", [{"timeout_s": -1}, {"packages": ["none"]}], ids=repr)
+async def test_one_call_refuses_options_that_cannot_be_used(
+    given: dict[str, Any],
+) -> None:
+    """A mistake of the program is no result of the code, whenever it is found."""
+    with pytest.raises(ConfigError) as refused:
+        run_code("1", **given)
+    with pytest.raises(ConfigError) as again:
+        await arun_code("1", **given)
+    assert refused.value.option == again.value.option == next(iter(given))
+
+
+def test_a_fault_is_raised_where_it_is_asked_for() -> None:
+    """The error has the fault's own name and words, and carries the whole result."""
+    result = run_code("print('begun', flush=True)\nwhile True: pass", timeout_s=1)
+    with pytest.raises(FaultError) as raised:
+        result.raise_for_fault()
+    assert result.fault is not None
+    assert raised.value.result is result
+    assert raised.value.fault is result.fault
+    assert (raised.value.code, result.stdout) == ("timeout", "begun\n")
+    assert str(raised.value) == result.fault.message
+
+
+def test_a_failure_of_the_code_is_no_fault_to_raise() -> None:
+    """What the code did itself is read off the result."""
+    result = run_code("exit 3", "sh")
+    result.raise_for_fault()
+    assert result.exit_code == 3

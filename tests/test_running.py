@@ -84,3 +84,12 @@ def test_stdin_can_be_recorded(tmp_path: Path) -> None:
     page = tmp_path / "run.html"
     kern_tools("run", "-", "--html", str(page), stdin="print(1)")
     assert "print(1)" in Page(page.read_text(encoding="utf-8")).text
+
+
+def test_a_folder_that_cannot_be_made_is_known_before_anything_runs(
+    script: Path,
+) -> None:
+    """The command line is wrong there too, and says which option."""
+    done = invoke("run", script, "--save", script / "charts")
+    assert (done.exit_code, done.stdout) == (USAGE, "")
+    assert "--save" in done.stderr

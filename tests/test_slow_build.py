@@ -36,3 +36,11 @@ def test_the_same_call_works_once_boxes_build_again(standstill: Standstill) -> N
         result = sandbox.run_code("print('in time')")
 
     assert (result.stdout, result.fault) == ("in time\n", None)
+
+
+def test_boxes_that_are_not_ready_are_told_as_such(standstill: Standstill) -> None:
+    """`wait_ready` waits no longer than it is let, and until they are where it may."""
+    with standstill.held(), Sandbox(prewarm=1) as sandbox:
+        assert not sandbox.wait_ready(0)
+    with Sandbox(prewarm=1) as sandbox:
+        assert sandbox.wait_ready(60)

@@ -29,6 +29,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools import Sandbox, SandboxConfig, SandboxError
+from kern_tools.contents import LIMIT_ENTRIES, Refusal, Tally
 from kern_tools.faults import SnapshotError, WorkspaceError
 from kern_tools.image import ImageRef
 from kern_tools.snapshot import (
@@ -346,6 +347,13 @@ def head(name: str, **fields: Any) -> bytes:
     return made.tobuf(tarfile.USTAR_FORMAT)
 
 
+def timed(name: str, mtime_s: int) -> bytes:
+    """Return one header of a time that the common form cannot hold."""
+    made = tarfile.TarInfo(name)
+    made.mtime = mtime_s
+    return made.tobuf(tarfile.GNU_FORMAT)
+
+
 def good_info() -> bytes:
     """Return the first member of a snapshot, uncompressed."""
     told = info()
@@ -412,10 +420,24 @@ HOSTILE: dict[str, bytes] = {
     ),
     "a negative size": raw_archive(
         good_info(),
-        head("x", type=tarfile.XHDTYPE, size=512),
+        head("x", type=tarfile.XHDTYPE, size=11),
         b"11 size=-5\n".ljust(512, b"\0"),
         head("a"),
         bytes(1024),
+    ),
+    "a size that is no number": raw_archive(
+        good_info(),
+        head("x", type=tarfile.XHDTYPE, size=10),
+        b"10 size=x\n".ljust(512, b"\0"),
+        head("a"),
+        bytes(1024),
+    ),
+    "an extended header of nothing": raw_archive(
+        good_info(), head("x", type=tarfile.XHDTYPE, size=0), bytes(1024)
+    ),
+    "a time before 1970": raw_archive(good_info(), timed("a", -1), bytes(1024)),
+    "a time in a million years": raw_archive(
+        good_info(), timed("a", 1 << 45), bytes(1024)
     ),
     "a sparse file of the other kind": archive(
         entry("a", pax_headers={"GNU.sparse.realsize": "9" * 15})
@@ -463,6 +485,18 @@ def test_a_bomb_is_refused_by_what_it_unpacks_to(
     restore = partial(restore_snapshot, workspace, tmp_path / "s", max_bytes=1 << 20)
     assert code_of(restore) == "too_large"
     assert list(workspace.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("names", [(1, LIMIT_ENTRIES), (1 << 20, 64)], ids=["n", "l"])
+def test_names_alone_cannot_fill_the_host(names: tuple[int, int]) -> None:
+    """There is a limit to their number and to their length, which is the last to go."""
+    length, count = names
+    tally = Tally(max_bytes=0)
+    for _ in range(count):
+        tally.add(length, 0)
+    with pytest.raises(Refusal) as refused:
+        tally.add(length, 0)
+    assert refused.value.code == "too_large"
 
 
 def test_a_workspace_over_the_limit_is_not_saved(
@@ -563,6 +597,28 @@ def test_a_snapshot_goes_to_any_url(workspace: Workspace, other: Workspace) -> N
     )
     assert kept == ["/kern-tools-tests/deep/s.tar.gz"]
     assert [remove_snapshot(url), remove_snapshot(url)] == [True, False]
+
+
+def test_a_store_that_has_directories_gets_them(
+    workspace: Workspace, other: Workspace, tmp_path: Path
+) -> None:
+    """Other than object stores, it takes no name in a directory that is not there."""
+    url = f"dir://new/folder/s.tar.gz::file://{tmp_path}"
+    workspace.write_file("a", "1")
+    save_snapshot(workspace, url)
+    restore_snapshot(other, url)
+    assert other.read_file("a") == b"1"
+    kept = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept == ["s.tar.gz"]
+
+
+def test_a_download_ends_at_the_limit(workspace: Workspace, tmp_path: Path) -> None:
+    """Whatever the store gives, which need not be a snapshot."""
+    with (tmp_path / "s").open("wb") as file:
+        file.truncate(80 << 20)
+    url = f"dir://s::file://{tmp_path}"
+    restore = partial(restore_snapshot, workspace, url, max_bytes=1)
+    assert code_of(restore) == "too_large"
 
 
 class FullStore(MemoryFileSystem):

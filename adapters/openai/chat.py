@@ -108,7 +108,7 @@ class ChatStream:
         for piece in pieces:
             _merge(self._call(piece), piece)
         _merge(self._message, delta)
-        return f"{delta.get('content') or ''}{delta.get('refusal') or ''}"
+        return f"{_words(delta.get('content'))}{delta.get('refusal') or ''}"
 
     def answer(self) -> Any:
         """Give the `ChatCompletion`, or None where no chunk said that it is the end."""

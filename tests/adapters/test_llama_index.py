@@ -401,6 +401,25 @@ async def test_a_typed_state_without_a_place_for_the_id_is_no_conversation(
     assert len(pool) == 1
 
 
+async def test_calls_that_come_first_at_once_agree_on_the_id(
+    pool: SandboxPool,
+) -> None:
+    """None has found one yet when the first of them makes it; the others take that."""
+    context: Any = Context(TypedWithId())
+    write, listing = as_tools(pool, ["write_file", "list_files"])
+    async with context.store.edit_state():
+        calls = [
+            asyncio.ensure_future(write.acall(**WRITE, ctx=context)),
+            asyncio.ensure_future(listing.acall(ctx=context)),
+        ]
+        for _ in range(50):  # they get as far as they can, to the state
+            await asyncio.sleep(0)
+    outputs = await asyncio.gather(*calls)
+    assert [output.is_error for output in outputs] == [False, False]
+    assert "n.txt" in (await listing.acall(ctx=context)).content
+    assert len(pool) == 1
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_the_function_of_a_tool_gives_the_words(
     sandbox: Sandbox, is_async: bool

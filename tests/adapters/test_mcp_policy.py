@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kern_tools import FaultPolicy, Sandbox, SandboxPool, StopReason
-from kern_tools.adapters.mcp import STOP, as_server, result_of, stop_of
+from kern_tools.adapters.mcp import STOP, as_server, result_of, stop_of, watches
 from tests.lending import Lender, held_up
 from tests.standstill import Standstill
 
@@ -88,6 +90,42 @@ async def test_a_conversation_is_what_the_developer_says(pool: SandboxPool) -> N
         answers = await calls(session, 4)
     stops = [stop_of(answer) is not None for answer in answers]
     assert stops == [False, False, True, True]
+
+
+async def test_of_too_many_conversations_the_longest_silent_is_forgotten(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts anew, and the others go on counting."""
+    monkeypatch.setattr(watches, "KEPT", 2)
+    whose = iter(["ann", "bob", "bob", "ann", "cid", "ann", "bob"])
+    server = as_server(
+        sandbox,
+        policy=FaultPolicy(max_repeats=2),
+        conversation=lambda _: next(whose),
+    )
+    async with connected(server) as session:
+        answers = await calls(session, 7)
+    stops = [stop_of(answer) is not None for answer in answers]
+    assert stops == [False, False, False, False, False, True, False]
+
+
+@pytest.mark.parametrize("names", ["no key", "nobody"])
+async def test_a_call_whose_tenant_nobody_tells_counts_for_nobody(
+    pool: SandboxPool, names: str
+) -> None:
+    """Nothing runs and each reply says why; no host is broken, so no circuit opens."""
+    known = {"nobody": None}
+
+    def tenant(_: object) -> str | None:
+        return known[names]
+
+    server = as_server(pool, policy=POLICY, conversation=lambda _: "c1", tenant=tenant)
+    async with connected(server) as session:
+        answers = await calls(session, 3)
+    faults = [dumped(answer)["structuredContent"]["fault"] for answer in answers]
+    assert [fault["reason"] for fault in faults] == ["tenant"] * 3
+    assert [stop_of(answer) for answer in answers] == [None] * 3
+    assert len(pool) == 0
 
 
 async def test_over_http_nobody_counts_for_another(sandbox: Sandbox) -> None:

@@ -21,6 +21,8 @@ from agents import (
     RunConfig,
     Runner,
     RunState,
+    ToolGuardrailFunctionOutput,
+    tool_output_guardrail,
 )
 from openai import AsyncOpenAI
 
@@ -221,6 +223,23 @@ async def test_cancelling_a_run_ends_its_box(patient: Sandbox, gate: Gate) -> No
         await running
     assert await asyncio.to_thread(gate.wait_end) == b""
     assert "late" not in [file.path for file in patient.list_files()]
+
+
+async def test_words_that_a_guardrail_put_in_place_of_ours_carry_no_result(
+    sandbox: Sandbox,
+) -> None:
+    """What it kept from the model is in no item of the run either."""
+
+    @tool_output_guardrail
+    def no_numbers(_: Any) -> ToolGuardrailFunctionOutput:
+        return ToolGuardrailFunctionOutput.reject_content("not for you")
+
+    (tool,) = as_tools(sandbox, "run_code")
+    assert isinstance(tool, FunctionTool)
+    tool.tool_output_guardrails = [no_numbers]
+    (item,) = await outputs(asked(PRINT), tools=[tool])
+    assert (item.output, item.custom_data) == ("not for you", None)
+    assert result_of(item) is None
 
 
 def test_what_was_no_run_has_no_result() -> None:

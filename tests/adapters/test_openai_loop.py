@@ -250,6 +250,33 @@ def test_a_forced_call_is_forced_in_the_first_turn_only(tools: OpenAITools) -> N
         assert sent == [choice, "auto"]
 
 
+NAMED = {"type": "function", "name": "run_code"}
+LISTED: dict[str, dict[str, Any]] = {
+    "responses": {"type": "allowed_tools", "mode": "required", "tools": [NAMED]},
+    "chat": {
+        "type": "allowed_tools",
+        "allowed_tools": {
+            "mode": "required",
+            "tools": [{"type": "function", "function": {"name": "run_code"}}],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_forced_choice_of_listed_tools_is_a_free_one_after_the_first_turn(
+    tools: OpenAITools, api: str
+) -> None:
+    """The list stays, wherever the way of the API has it, and no call is forced."""
+    choice = LISTED[api]
+    with serving(code("1"), "done") as server:
+        loop("sync", server, tools, api=api, tool_choice=choice)
+    first, second = (request.body["tool_choice"] for request in server.requests)
+    assert first == choice
+    free = {**choice.get("allowed_tools", choice), "mode": "auto"}
+    assert second == ({**choice, "allowed_tools": free} if api == "chat" else free)
+
+
 def test_parameters_of_the_request_go_through(tools: OpenAITools) -> None:
     """What the loop does not know is the API's."""
     with serving(code("1"), "done") as server:

@@ -151,6 +151,19 @@ def test_what_cannot_be_called_is_refused() -> None:
     assert caught.value.option == "others"
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"type": "web_search"}, {"type": "function"}, {"type": "function", "name": ""}],
+    ids=repr,
+)
+def test_a_function_for_a_tool_without_a_name_is_refused(given: Any) -> None:
+    """The model could never call it."""
+    with pytest.raises(ConfigError, match="names no tool") as caught:
+        OtherTool(given, ping)
+    assert caught.value.option == "others"
+    assert OtherTool(given).name is None
+
+
 def test_no_tools_are_a_loop_too(tools: OpenAITools) -> None:
     """A request has no empty list of them, which the API refuses."""
     source = tools.tools[0].source

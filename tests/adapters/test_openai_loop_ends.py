@@ -150,6 +150,69 @@ def test_the_time_limit_ends_a_request(
     assert (result.reason, len(history)) == (LoopReason.TIME, 1)
 
 
+LIMIT_S = 1.0
+
+
+def use_up(limit_s: float) -> None:
+    """Take as long as a loop may take."""
+    threading.Event().wait(limit_s)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_time_limit_ends_a_stream_that_goes_on(
+    tools: OpenAITools, way: Way
+) -> None:
+    """Also where each event comes in time: nothing is told that came too late."""
+    told: list[str] = []
+    said = "one two three four five six seven eight nine ten"
+
+    def on_event(event: LoopEvent) -> None:
+        if isinstance(event, TextPiece):
+            told.append(event.text)
+            use_up(LIMIT_S)
+
+    with serving(said) as server:
+        options: dict[str, Any] = {"stream": True, "time_limit_s": LIMIT_S}
+        result = loop(way, server, tools, on_event=on_event, **options)
+    assert (result.reason, len(result.history)) == (LoopReason.TIME, 1)
+    assert len(told) <= 1
+    assert result.text == "".join(told)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_after_the_time_limit_the_model_is_not_asked_again(
+    tools: OpenAITools, way: Way
+) -> None:
+    """Where a callback took what was left: the turn is answered, and is the last."""
+
+    def on_fault(_: Any) -> None:
+        use_up(LIMIT_S * 6)
+
+    fails = ScriptedCall("run_code", {"code": SLEEPS, "timeout_s": 0.2}, "a")
+    with serving(fails, "ok") as server:
+        options: dict[str, Any] = {"time_limit_s": LIMIT_S * 6}
+        first = loop(way, server, tools, on_fault=on_fault, **options)
+        assert (first.reason, first.turns) == (LoopReason.TIME, 1)
+        assert len(server.requests) == 1
+        assert list(answers_in(first.history)) == ["a"]
+        assert loop(way, server, tools, first.history).text == "ok"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_time_limit_of_somebody_elses_is_not_taken_for_the_loops(
+    tools: OpenAITools, way: Way
+) -> None:
+    """A callback may wait for something of its own, in vain."""
+
+    def on_event(event: LoopEvent) -> None:
+        if isinstance(event, TextPiece):
+            raise TimeoutError("mine")
+
+    options: dict[str, Any] = {"stream": True, "time_limit_s": 60}
+    with serving("one two three") as server, pytest.raises(TimeoutError, match="mine"):
+        loop(way, server, tools, on_event=on_event, **options)
+
+
 def test_the_clients_own_time_limit_is_an_error_of_the_client(
     tools: OpenAITools,
 ) -> None:
@@ -289,6 +352,22 @@ def test_on_event_can_end_the_loop(tools: OpenAITools) -> None:
         result = loop("sync", server, tools, stream=True, on_event=on_event)
     assert (result.reason, len(result.history)) == (LoopReason.STOPPED, 1)
     assert isinstance(events[-1], LoopFinished)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_loop_that_has_ended_cannot_be_ended_again(
+    tools: OpenAITools, way: Way
+) -> None:
+    """`StopLoop` at the very last event changes nothing."""
+
+    def on_event(event: LoopEvent) -> None:
+        if isinstance(event, LoopFinished):
+            raise StopLoop("too late")
+
+    with serving("ok") as server:
+        result = loop(way, server, tools, on_event=on_event)
+    assert (result.reason, result.text) == (LoopReason.DONE, "ok")
+    assert "too late" not in result.message
 
 
 # policy

@@ -414,6 +414,14 @@ def test_an_answer_without_choices_has_a_reason(tools: OpenAITools) -> None:
     assert (result.reason, len(result.history)) == (LoopReason.FAILED, 1)
 
 
+def test_words_in_parts_are_joined(tools: OpenAITools) -> None:
+    """Some servers send a list in place of a text; parts without words have none."""
+    said = [{"type": "text", "text": "o"}, {"type": "mark"}, {"text": "k"}]
+    with serving(chat_body({"role": "assistant", "content": said})) as server:
+        result = loop("sync", server, tools, api="chat")
+    assert (result.reason, result.text) == (LoopReason.DONE, "ok")
+
+
 def test_other_names_of_a_tool_are_understood(tools: OpenAITools) -> None:
     """Models call `run_code` `python` when they do not read its name."""
     with serving(ScriptedCall("python", {"code": "print(42)"}), "ok") as server:

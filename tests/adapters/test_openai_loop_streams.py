@@ -126,6 +126,13 @@ CHAT: dict[str, Events] = {
         piece(OTHER, index=1, id="b", type="function", name="run_code"),
         END,
     ],
+    "the id comes later": [
+        piece(CODE[:5], index=0, type="function", name="run_code"),
+        piece(CODE[5:], index=0, id="a"),
+        piece(OTHER[:5], index=1, type="function", name="run_code"),
+        piece(OTHER[5:], index=1, id="b"),
+        END,
+    ],
     "the end is a stop": [
         piece(CODE, index=0, id="a", type="function", name="run_code"),
         piece(OTHER, index=1, id="b", type="function", name="run_code"),
@@ -163,6 +170,29 @@ def test_what_a_server_adds_goes_back_to_it(tools: OpenAITools) -> None:
     assert message["reasoning_details"] == [{"data": "x"}, {"data": "y"}]
     assert message["tool_calls"][0]["extra_content"] == signed
     assert message["tool_calls"][0]["type"] == "function"
+
+
+def test_of_what_cannot_be_joined_the_last_is_kept(tools: OpenAITools) -> None:
+    """A number that is told again, or an object in place of a text."""
+    events = [
+        chunk(effort=1, reasoning="h"),
+        chunk(effort=2, reasoning={"text": "hm"}),
+        piece(CODE, index=0, id="a", name="run_code"),
+        END,
+    ]
+    message = streamed(tools, events, ANSWER).history[1]
+    assert (message["effort"], message["reasoning"]) == (2, {"text": "hm"})
+
+
+def test_words_that_come_in_parts_are_told_as_words(tools: OpenAITools) -> None:
+    """As some servers send them; what is told is what the answer says."""
+    events: list[LoopEvent] = []
+    parts = [[{"type": "text", "text": word}] for word in ("o", "k")]
+    turn = [*(chunk(content=part) for part in parts), chunk("stop")]
+    result = streamed(tools, turn, on_event=events.append)
+    assert (result.reason, result.text) == (LoopReason.DONE, "ok")
+    pieces = [event.text for event in events if isinstance(event, TextPiece)]
+    assert pieces == ["o", "k"]
 
 
 def test_without_an_end_a_chat_was_cut_off(tools: OpenAITools) -> None:

@@ -169,13 +169,14 @@ BAD = {
 }
 
 
-def test_bad_arguments_of_a_function_are_answered(tools: OpenAITools) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_bad_arguments_of_a_function_are_answered(tools: OpenAITools, way: Way) -> None:
     """They are checked by its annotations before it is called."""
     calls = [
         ScriptedCall("get_weather", written, name) for name, (written, _) in BAD.items()
     ]
     with serving(calls, "ok") as server:
-        result = loop("sync", server, tools, others=[get_weather])
+        result = loop(way, server, tools, others=[get_weather])
     assert {reply.error for reply in result.replies} == {"bad_arguments"}
     answers = answers_in(result.history)
     assert all(said in answers[name] for name, (_, said) in BAD.items())
@@ -397,6 +398,28 @@ def test_an_item_that_only_the_caller_can_answer_is_handed_back(
     assert result.unanswered[0].id == "mcpr_1"
 
 
+@pytest.mark.parametrize("who", ["client", "server"])
+def test_a_search_for_tools_is_the_callers_where_the_client_makes_it(
+    tools: OpenAITools, who: str
+) -> None:
+    """What the server has searched for itself needs no answer."""
+    item: dict[str, Any] = {
+        "type": "tool_search_call",
+        "id": "tsc_1",
+        "call_id": "a" if who == "client" else None,
+        "execution": who,
+        "arguments": {"goal": "a tool for files"},
+        "status": "completed",
+    }
+    part: dict[str, Any] = {"type": "output_text", "text": "ok", "annotations": []}
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "content": [part]}
+    with serving(response_body(item, {**said, "status": "completed"})) as server:
+        result = loop("sync", server, tools)
+    assert [each.id for each in result.unanswered] == ["tsc_1"][: who == "client"]
+    expected = LoopReason.UNANSWERED if who == "client" else LoopReason.DONE
+    assert result.reason == expected
+
+
 def test_a_tool_of_the_server_is_offered_and_its_items_are_kept(
     tools: OpenAITools,
 ) -> None:
@@ -445,11 +468,19 @@ def test_a_name_of_the_callers_comes_before_other_names_of_ours(
 def _takes_all(*values: int) -> None: ...
 
 
+def _takes_what_is_not_there(value: int) -> None: ...
+
+
+_takes_what_is_not_there.__annotations__["value"] = "NoSuchName"
+
+
 ODD: dict[str, Any] = {
     "number": 5,
     "takes all": _takes_all,
     "no name": lambda: None,
     "no annotations": len,
+    "annotations of nothing": _takes_what_is_not_there,
+    "no signature": dict,
 }
 
 

@@ -13,8 +13,13 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-from llama_index.core.agent.workflow import CodeActAgent, FunctionAgent
-from llama_index.core.tools import FunctionTool
+from llama_index.core.agent.workflow import (
+    CodeActAgent,
+    FunctionAgent,
+    ToolCallResult,
+)
+from llama_index.core.base.llms.types import AudioBlock, TextBlock
+from llama_index.core.tools import FunctionTool, ToolOutput
 
 from kern_tools import Sandbox, Transcript
 from kern_tools.adapters import langchain, llama_index
@@ -176,3 +181,35 @@ async def test_images_of_blocks_are_shown(sandbox: Sandbox) -> None:
     tools = llama_index.as_tools(sandbox)
     agent = FunctionAgent(tools=list(tools), llm=llama_index_model(script))
     assert str(await shown(agent)).count("image: image/png") == 2
+
+
+@old_attributes
+async def test_the_events_of_a_run_are_shown_at_once(sandbox: Sandbox) -> None:
+    """A list of them, as a program may have kept it, shows the same."""
+    llm = llama_index_model([TURN[:1], "It is 42."])
+    agent: Any = FunctionAgent(tools=[*llama_index.as_tools(sandbox)], llm=llm)
+    running = agent.run(user_msg="go")
+    kept = [event async for event in running.stream_events()]
+    await running
+    one_by_one, at_once = Transcript(live=False), Transcript(live=False)
+    for event in kept:
+        one_by_one.add(*llama_index.events_of(event))
+    at_once.add(*llama_index.events_of(kept))
+    assert lines_of(at_once) == lines_of(one_by_one)
+    assert "= exit 0" in lines_of(at_once)
+
+
+def test_what_no_transcript_can_show_is_left_out() -> None:
+    """Another tool may answer with a sound; its words are shown."""
+    blocks: Any = [AudioBlock(audio=b"x"), TextBlock(text="a bell rings")]
+    output = ToolOutput(tool_name="ring", blocks=blocks, raw_input={}, raw_output=None)
+    came = ToolCallResult(
+        tool_name="ring",
+        tool_kwargs={},
+        tool_id="r",
+        tool_output=output,
+        return_direct=False,
+    )
+    transcript = Transcript(live=False).add(*llama_index.events_of(came))
+    assert str(transcript).count("a bell rings") == 1
+    assert "audio" not in str(transcript).lower()

@@ -47,6 +47,21 @@ def test_a_command_runs_by_sh_where_there_is_no_bash(sandbox: Sandbox) -> None:
     assert ", by sh, " in tool.description
 
 
+async def test_an_async_command_runs_by_sh_where_there_is_no_bash(
+    registry: Registry,
+) -> None:
+    """The first call finds out there too, of an image that nobody used before."""
+    registry.push("coding-async", busybox_layer(APPLETS))
+    image = f"{registry.host}/coding-async:1"
+    with Sandbox(image=image, timeout_s=10, prewarm=0) as sandbox:
+        (tool,) = tools_of(sandbox, "run_command")
+        for _ in range(2):
+            reply = await tool.acall({"command": "echo $((6 * 7)); exit 3"})
+            assert reply.text.startswith("exit 3\n")
+            assert reply.result is not None
+            assert reply.result.stdout == "42\n"
+
+
 def test_a_search_needs_no_python(sandbox: Sandbox) -> None:
     """The reply has the same form, bounds and totals, also the second time."""
     sandbox.write_file("a/x.txt", "needle 1\nno\nneedle 2\n")

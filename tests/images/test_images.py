@@ -35,6 +35,17 @@ def test_node_streams_stay_apart_without_a_shell(node: str) -> None:
     assert "Error: mine" in result.stderr
 
 
+def test_a_long_node_script_runs_as_a_short_one(node: str) -> None:
+    """It may be longer than a command line: modules, names and errors are the same."""
+    code = "const path = require('path'); console.log(path.sep)\n".ljust(300_000, "/")
+    with Sandbox(image=node) as sandbox:
+        result = sandbox.run_code(f"{code}\nthrow new Error('mine')", language="node")
+
+    assert (result.stdout, result.exit_code, result.fault) == ("/\n", 1, None)
+    assert "Error: mine" in result.stderr
+    assert "[eval]:3" in result.stderr
+
+
 def test_a_missing_interpreter_is_named_with_its_image(node: str) -> None:
     """Python in an image without it is `exec_failed`: which program, which image."""
     with Sandbox(image=node) as sandbox:
