@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .vitals import is_ending
+
 if TYPE_CHECKING:
     from .sandbox import Sandbox
 
@@ -61,7 +63,10 @@ def kern_processes(sandbox: Sandbox) -> list[int]:
 
 
 def box_processes(sandbox: Sandbox) -> list[int]:
-    """Give the pids of everything that runs in the sandbox's boxes."""
+    """Give the pids of everything that runs in the sandbox's boxes.
+
+    Not of what is on its way out: no code of it will run.
+    """
     root = sandbox.workspace.root.stat()
     found: list[int] = []
     for entry in Path("/proc").iterdir():
@@ -69,9 +74,10 @@ def box_processes(sandbox: Sandbox) -> list[int]:
             continue
         try:
             seen = (entry / "root" / "workspace").stat()
+            ends = is_ending((entry / "stat").read_bytes())
         except OSError:
             continue
-        if (seen.st_dev, seen.st_ino) == (root.st_dev, root.st_ino):
+        if not ends and (seen.st_dev, seen.st_ino) == (root.st_dev, root.st_ino):
             found.append(int(entry.name))
     return found
 
@@ -81,7 +87,8 @@ def named_processes() -> list[int]:
     found: list[int] = []
     for entry in Path("/proc").glob("[0-9]*/comm"):
         try:
-            ended = (entry.parent / "stat").read_text().rpartition(")")[2][1] in "ZX"
+            stat = (entry.parent / "stat").read_bytes()
+            ended = stat.rpartition(b")")[2][1:2] in b"ZX" or is_ending(stat)
             if entry.read_text() == f"{NAME}\n" and not ended:
                 found.append(int(entry.parent.name))
         except OSError:

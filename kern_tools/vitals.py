@@ -41,17 +41,12 @@ class Vitals:
         left below it: there all others of its namespace would be, since orphans become
         its children. False says nothing: another look may tell, or its end.
 
-        Source: `flags` and `num_threads` in
-        https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html, `PF_EXITING` of
-        `include/linux/sched.h`, and `children` in
+        Source: `children` in
         https://man7.org/linux/man-pages/man5/proc_tid_children.5.html
         """
         try:
-            stat = os.pread(self._stat, _MOST_BYTES, 0)
-            fields = stat[stat.rindex(b")") + 2 :].split()  # the name is the code's
-            if not int(fields[6]) & _EXITING or fields[17] != b"1":
-                return False
-            return not os.pread(self._children, 1, 0)
+            ends = is_ending(os.pread(self._stat, _MOST_BYTES, 0))
+            return ends and not os.pread(self._children, 1, 0)
         except ProcessLookupError:  # it has ended altogether
             return True
 
@@ -62,3 +57,14 @@ class Vitals:
         for descriptor in held:
             if descriptor >= 0:
                 os.close(descriptor)
+
+
+def is_ending(stat: bytes) -> bool:
+    """Tell from a process's `stat` whether it will run no code any more.
+
+    Source: `flags` and `num_threads` in
+    https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html, and `PF_EXITING` of
+    `include/linux/sched.h`
+    """
+    fields = stat[stat.rindex(b")") + 2 :].split()  # the name is the code's
+    return bool(int(fields[6]) & _EXITING) and fields[17] == b"1"

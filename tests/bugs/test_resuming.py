@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -39,6 +41,7 @@ from tests.depth import crossed
 pytestmark = crossed()
 
 COUNTS = "open('n', 'a').write('1')\nprint('ran')"
+WAITS = f"{COUNTS}\nopen('go').read()"
 TWICE = [False, True]
 each_way = pytest.mark.parametrize("idempotent", TWICE, ids=["plain", "idempotent"])
 
@@ -122,7 +125,7 @@ def model(asks: ChatMessage) -> MockFunctionCallingLLM:
 def function_agent(sandbox: Sandbox, idempotent: bool) -> Any:
     """An agent that calls tools."""
     tools: Any = llama_index.as_tools(sandbox, idempotent=idempotent)
-    kwargs = {"code": COUNTS}
+    kwargs = {"code": WAITS}
     block = ToolCallBlock(tool_call_id="a", tool_name="run_code", tool_kwargs=kwargs)
     asks = ChatMessage(role="assistant", blocks=[block])
     return FunctionAgent(tools=tools, llm=model(asks))
@@ -137,7 +140,7 @@ def workflow_of_agents(sandbox: Sandbox, idempotent: bool) -> Any:
 def code_act_agent(sandbox: Sandbox, idempotent: bool) -> Any:
     """An agent that writes code; LlamaIndex makes up the ids of its calls."""
     execute: Any = llama_index.code_execute_fn(sandbox, idempotent=idempotent)
-    text = f"<execute>\n{COUNTS}\n</execute>"
+    text = f"<execute>\n{WAITS}\n</execute>"
     llm = model(ChatMessage(role="assistant", content=text))
     return CodeActAgent(code_execute_fn=execute, llm=llm, tools=[])
 
@@ -156,11 +159,16 @@ async def test_a_run_that_resumes_makes_its_calls_again_only_by_default(
     Source: https://github.com/langchain-ai/langgraph/issues/3126
     """
     agent = agent_of(sandbox, idempotent)
+    gate = sandbox.workspace.root / "go"
+    os.mkfifo(gate)
     run = agent.run(user_msg="go")
     stored: Any = None
     async for event in run.stream_events():
         if isinstance(event, ToolCall) and not isinstance(event, ToolCallResult):
-            stored = run.ctx.to_dict(serializer=PickleSerializer())
+            with await asyncio.to_thread(gate.open, "w"):  # the code runs
+                stored = run.ctx.to_dict(serializer=PickleSerializer())
+                gate.unlink()
+                gate.touch()  # so that it waits no more
     assert str(await run) == "done"
     context: Any = Context.from_dict(agent, stored, serializer=PickleSerializer())
     again = await agent.run(ctx=context)
