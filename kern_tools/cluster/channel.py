@@ -16,7 +16,7 @@ import struct
 import threading
 import time
 import weakref
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 _LENGTH = struct.Struct("!Q")
@@ -50,6 +50,10 @@ class Channel:
         self._connection = connection
         weakref.finalize(self, connection.close).atexit = False
         self._is_tls = isinstance(connection, ssl.SSLSocket)  # which reads ahead
+        # OpenSSL has one thread at a time use a connection, be it to send or to read.
+        self._in_turn: AbstractContextManager[object] = (
+            threading.Lock() if self._is_tls else nullcontext()
+        )
         self._polls = {wanted: self._poll(wanted) for wanted in (_IN, _OUT, _SAYS)}
         self._data = bytearray()
         self._reading = threading.Lock()
@@ -196,7 +200,8 @@ class Channel:
     def _sent(self, data: memoryview) -> tuple[int, int]:
         """Send what goes at once; tell how much, and what to wait for."""
         try:
-            return self._connection.send(data), 0
+            with self._in_turn:
+                return self._connection.send(data), 0
         except (BlockingIOError, ssl.SSLWantWriteError):
             return 0, _OUT
         except ssl.SSLWantReadError:
@@ -209,7 +214,8 @@ class Channel:
         missing = self._length() - len(self._data)
         count = min(max(missing, _PIECE_BYTES), _MOST_PIECE_BYTES)
         try:
-            piece = self._connection.recv(count)
+            with self._in_turn:
+                piece = self._connection.recv(count)
         except (BlockingIOError, ssl.SSLWantReadError):
             return _IN
         except ssl.SSLWantWriteError:

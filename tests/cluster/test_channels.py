@@ -264,6 +264,18 @@ async def test_channels_are_encrypted_where_ray_is(
         assert channel.wait_end(60)
 
 
+def test_an_encrypted_channel_is_sent_to_while_it_is_read(encrypted: Path) -> None:
+    """OpenSSL lets one thread at a time use a connection."""
+    serving = Serving(HOST, None, echo)
+    channels = Channels(serving.address, serving.secret)
+    for _ in range(300):  # one in twenty broke
+        with closing(channels.connect()) as channel, ThreadPoolExecutor(1) as threads:
+            sent = threads.submit(channel.send, "short")
+            assert channel.receive() == "short"
+            assert channel.receive().opened() == "short"
+            sent.result()
+
+
 def test_plain_text_is_refused_where_ray_is_encrypted(
     encrypted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
