@@ -65,7 +65,7 @@ setup: $(READY)
 # tenth of pip's time, and does not know of an index that pip's own settings name.
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer on PATH; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "Installing into $(VENV) with $(PYTHON); the first time takes minutes."
+	@echo "Installing into $(VENV) with $(PYTHON); the first time may take minutes."
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 \
 	|| $(PYTHON) -m venv $(VENV) 2>/dev/null \
 	|| { $(PYTHON) -m venv --clear --without-pip $(VENV) \

@@ -17,8 +17,6 @@ from kern_tools.image import ensure_image
 from tests.depth import examples, leave_the_rest
 from tests.hosts import wait_until
 
-gc.disable()  # Until all is imported, of which nothing is garbage.
-
 # For properties that say nothing themselves.
 settings.register_profile("part", examples(60, 1000))
 settings.load_profile("part")
@@ -51,6 +49,16 @@ LONG = {
 """Files that take long: begun last, one of them would have the other workers wait."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Import everything without a collector: none of it is garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Keep what frameworks made at their import out of every later collection.
 
@@ -58,7 +66,6 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -347,6 +347,17 @@ def head(name: str, **fields: Any) -> bytes:
     return made.tobuf(tarfile.USTAR_FORMAT)
 
 
+def extended(record: bytes) -> bytes:
+    """Return an archive whose file has one extended header."""
+    return raw_archive(
+        good_info(),
+        head("x", type=tarfile.XHDTYPE, size=len(record)),
+        record.ljust(512, b"\0"),
+        head("a"),
+        bytes(1024),
+    )
+
+
 def timed(name: str, mtime_s: int) -> bytes:
     """Return one header of a time that the common form cannot hold."""
     made = tarfile.TarInfo(name)
@@ -418,20 +429,8 @@ HOSTILE: dict[str, bytes] = {
     "only extended headers": raw_archive(
         good_info(), head("x", type=tarfile.XHDTYPE, size=0) * 2, bytes(1024)
     ),
-    "a negative size": raw_archive(
-        good_info(),
-        head("x", type=tarfile.XHDTYPE, size=11),
-        b"11 size=-5\n".ljust(512, b"\0"),
-        head("a"),
-        bytes(1024),
-    ),
-    "a size that is no number": raw_archive(
-        good_info(),
-        head("x", type=tarfile.XHDTYPE, size=10),
-        b"10 size=x\n".ljust(512, b"\0"),
-        head("a"),
-        bytes(1024),
-    ),
+    "a negative size": extended(b"11 size=-5\n"),
+    "a size that is no number": extended(b"10 size=x\n"),
     "an extended header of nothing": raw_archive(
         good_info(), head("x", type=tarfile.XHDTYPE, size=0), bytes(1024)
     ),
