@@ -99,12 +99,17 @@ class Box:
         self._frames = FrameReader()
         self._gone = self._killed = self._leaves = False
         self._holds_slot = True
-        self._timers: list[Timer] = []
+        self._kern_timer: Timer | None = None
 
     @property
     def ended(self) -> bool:
         """It is gone, or on its way."""
         return self._gone or self._killed or self.evidence.reaped
+
+    @property
+    def leaving(self) -> bool:
+        """No code of it runs any more, and kern has yet to end."""
+        return self._gone and not self.disposed
 
     def lives(self) -> bool:
         """Ask the kernel whether the process in the box is still there.
@@ -320,8 +325,6 @@ class Box:
         """End for good, and have kern end too, once the call of a caller is over."""
         self._await_end()
         self.kill()
-        if self._gone and not self.evidence.reaped:
-            self._expect_kern_end()
         self._advance()  # kern may have ended before the caller saw its box do so
 
     def _await_end(self) -> None:
@@ -457,7 +460,8 @@ class Box:
             self._kern.kill()
 
     def _expect_kern_end(self) -> None:
-        self._timers.append(self.after(KERN_END_S, self._kern.kill))
+        if self._kern_timer is None:
+            self._kern_timer = self.after(KERN_END_S, self._kern.kill)
 
     def signal_group(self, number: int) -> None:
         """Signal the group that the driver leads, where it made one."""
@@ -515,6 +519,8 @@ class Box:
             self._service.box_gone(self.evidence)
         if self._gone and self.evidence.reaped:
             self.when_returned(self._unmount)
+        elif self._gone:
+            self._expect_kern_end()
 
     def when_returned(self, step: Callable[[], None]) -> None:
         """Do what ends the box, once no caller is lent it."""
@@ -529,8 +535,8 @@ class Box:
         if self._leaves:
             return
         self._leaves = True
-        for timer in self._timers:
-            timer.cancel()
+        if self._kern_timer is not None:
+            self._kern_timer.cancel()
         if self._mounts < 0:
             self._dispose()
         else:

@@ -38,10 +38,11 @@ class FreshBoxes(Lender):
         cold: Gives the launch for a call.
         warm: Gives the launch for a box that waits, and imports these modules while
             it does; None where none wait.
+        max_running: How many calls may run at once.
         prewarm: How many boxes wait; more than one is kept whatever the process holds.
         timeout_s: The longest call that a waiting box may take.
         is_own: Tells whether a module would be found in the workspace.
-        on_change: Told when a box is gone.
+        on_gone: Told when nothing is left of a box.
     """
 
     def __init__(
@@ -50,19 +51,18 @@ class FreshBoxes(Lender):
         *,
         cold: Callable[[Call], Launch],
         warm: Callable[[tuple[str, ...]], Launch] | None,
+        max_running: int,
         prewarm: int,
         timeout_s: float,
         is_own: Callable[[str], bool] = lambda name: False,
-        on_change: Callable[[Box], None],
+        on_gone: Callable[[Box], None],
     ) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine, max_running, on_gone)
         self._is_own = is_own
         self._cold = cold
         self._warm = warm
         self._prewarm = prewarm if warm is not None else 0
         self._timeout_s = timeout_s
-        self._on_change = on_change
         self._spares: list[Box] = []
         self._closed = False
         self._calls: set[Call] = set()
@@ -119,7 +119,7 @@ class FreshBoxes(Lender):
             self._boxes.add(box)
             self._spares.append(box)
             _warm.add(box)
-            self._engine.when_startable(box.start)
+            self._when_startable(box.start)
             self._engine.at(time.monotonic() + IDLE_S, partial(self._let_go, box))
         self._tell_ready()
 
@@ -211,7 +211,7 @@ class FreshBoxes(Lender):
     # -- boxes
 
     def _start_cold(self, call: Call) -> None:
-        self._engine.when_startable(partial(self._start, call))
+        self._when_startable(partial(self._start, call))
 
     def _start(self, call: Call) -> None:
         if call.done.done():  # ended while it waited for a starting slot
@@ -232,6 +232,5 @@ class FreshBoxes(Lender):
         if box in self._spares and (box.ended or box.noticed):
             self._drop_spare(box)
         if box.disposed:
-            self._boxes.discard(box)
-            self._on_change(box)
+            self._let_go_of(box)
         self._tell_ready()

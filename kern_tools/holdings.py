@@ -113,10 +113,11 @@ class Holdings:
             self._engine,
             cold=self._launch,
             warm=self._launch_warm,
+            max_running=config.max_running,
             prewarm=prewarm,
             timeout_s=config.timeout_s,
             is_own=partial(module_at, self.workspace.root),
-            on_change=self._on_box_end,
+            on_gone=self._on_box_end,
         )
         self.dispatch = LendingDispatch(
             self._engine, self._fresh_boxes, config.max_running
@@ -141,7 +142,7 @@ class Holdings:
             setup_code=config.setup_code,
             setup_timeout_s=config.timeout_s,
             max_age_s=config.max_age_s,
-            on_change=self._on_box_end,
+            on_gone=self._on_box_end,
         )
         self.dispatch = LendingDispatch(self._engine, self._session_box, max_running=1)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from .dispatch import Carrier
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .box import Box
     from .call import Call
+    from .engine import Engine
+
+LEAVING = 4
+"""So many boxes of a sandbox may be on their way out, where fewer calls may run."""
 
 
 class Lender(Carrier):
@@ -16,12 +23,23 @@ class Lender(Carrier):
 
     Attributes:
         takes_turns: A call begins when the one before it is over, and not earlier.
+
+    Args:
+        engine: Where the boxes live.
+        max_running: How many calls may run at once.
+        on_gone: Told when nothing is left of a box.
     """
 
     takes_turns = False
 
-    def __init__(self) -> None:
+    def __init__(
+        self, engine: Engine, max_running: int, on_gone: Callable[[Box], None]
+    ) -> None:
+        self._engine = engine
         self._boxes: set[Box] = set()
+        self._may_leave = max(LEAVING, max_running)
+        self._on_gone = on_gone
+        self._to_start: deque[Callable[[], None]] = deque()
 
     @property
     def empty(self) -> bool:
@@ -51,3 +69,26 @@ class Lender(Carrier):
         for box in list(self._boxes):
             if box.guest is call:
                 box.refuse()
+
+    def _when_startable(self, start: Callable[[], None]) -> None:
+        """Run `start` in one of the engine's starting slots, now or later.
+
+        A call is over before kern has left its box, which takes longer on a busy host:
+        what is on its way out holds descriptors, so no more is started meanwhile.
+        """
+        self._to_start.append(start)
+        self._start_some()
+
+    def _start_some(self) -> None:
+        while self._to_start and self._leaving < self._may_leave:
+            self._engine.when_startable(self._to_start.popleft())
+
+    @property
+    def _leaving(self) -> int:
+        return sum(box.leaving for box in self._boxes)
+
+    def _let_go_of(self, box: Box) -> None:
+        """Hold a box no longer, of which nothing is left."""
+        self._boxes.discard(box)
+        self._on_gone(box)
+        self._start_some()

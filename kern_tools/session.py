@@ -47,7 +47,7 @@ class SessionBox(Lender):
         setup_code: Run first in every new box.
         setup_timeout_s: How long that may take.
         max_age_s: An older box is replaced between two calls.
-        on_change: Told when a box is gone.
+        on_gone: Told when nothing is left of a box.
     """
 
     takes_turns = True
@@ -60,15 +60,13 @@ class SessionBox(Lender):
         setup_code: str | None,
         setup_timeout_s: float,
         max_age_s: float,
-        on_change: Callable[[Box], None],
+        on_gone: Callable[[Box], None],
     ) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine, 1, on_gone)
         self._launch = launch
         self._setup_code = setup_code
         self._setup_timeout_s = setup_timeout_s
         self._max_age_s = max_age_s
-        self._on_change = on_change
         self._box: Box | None = None
         self._opened_s = 0.0
         self._had_calls = False
@@ -81,7 +79,7 @@ class SessionBox(Lender):
         box = self._usable(call)
         if box is None:
             call.state_new = self._had_calls
-            self._engine.when_startable(partial(self._start, call))
+            self._when_startable(partial(self._start, call))
         else:
             self._had_calls = True
             box.serve(call)
@@ -192,5 +190,4 @@ class SessionBox(Lender):
         elif box is not self._box and box.idle and box.ready:
             box.kill()  # forgotten while it had a call
         if box.disposed:
-            self._boxes.discard(box)
-            self._on_change(box)
+            self._let_go_of(box)

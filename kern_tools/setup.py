@@ -207,9 +207,10 @@ def _run(launcher: Launcher, opening: Opening) -> ExecutionResult:
         engine(),
         cold=launch,
         warm=None,
+        max_running=1,
         prewarm=0,
         timeout_s=config.timeout_s,
-        on_change=lambda _: dispatch.tell_emptied(),
+        on_gone=lambda _: dispatch.tell_emptied(),
     )
     dispatch = Dispatch(engine(), boxes, max_running=1)
     try:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import pytest
 
 from kern_tools import ConfigError, Sandbox, SandboxConfig, SandboxError
+from kern_tools.engine import engine
 from kern_tools.host import host_report
 from kern_tools.image import ensure_image
 
@@ -133,6 +135,32 @@ def test_queued_calls_hold_no_descriptor() -> None:
         "print(sum(result.success for result in asyncio.run(main())))\n"
     )
     assert printed == "100\n"
+
+
+@pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
+def test_boxes_that_are_long_in_ending_are_waited_for(
+    mode: Literal["fresh", "resident", "kernel"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call is over before its kern is; no more than a few of those are left behind.
+
+    kern is held here, until the engine ends it.
+    """
+    monkeypatch.setattr("kern_tools.box.KERN_END_S", 1.0)
+    def hold_kern(_: object) -> None:
+        for own in Path("/proc/self/task").glob("*/children"):
+            for pid in own.read_text().split():
+                if Path(f"/proc/{pid}/comm").read_text() == "kern\n":
+                    os.kill(int(pid), signal.SIGSTOP)
+
+    most = 0
+    with Sandbox(mode=mode, max_running=1, prewarm=0) as sandbox:
+        before = len(engine().children)
+        for n in range(8):
+            result = sandbox.run_code(f"print({n})", on_stdout=hold_kern)
+            assert result.stdout == f"{n}\n"
+            most = max(most, len(engine().children) - before)
+            sandbox.reset()
+    assert most <= 5
 
 
 async def test_a_cancel_while_files_are_looked_at_leaks_nothing() -> None:
