@@ -123,8 +123,8 @@ def test_a_cookbook_is_stored_without_outputs(name: str) -> None:
 
 
 # A client and the core: a kernel that imports a framework takes many seconds. The
-# fifth runs in `make test-openai2`.
-QUICK = ("01_responses_loop", "09_options_and_sharp_edges")
+# fifth and sixth run in the second environment of `make verify`.
+QUICK = ("01_responses_loop",)
 
 
 @pytest.mark.parametrize("name", SHOWN)

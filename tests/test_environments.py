@@ -12,6 +12,7 @@ import pytest
 
 from kern_tools.image import ensure_image
 from kern_tools.prune import prune
+from tests.depth import partly
 
 WORKS = """\
 from kern_tools import Sandbox
@@ -56,17 +57,22 @@ def python(
     )
 
 
+UNSET = [
+    {"XDG_RUNTIME_DIR": None},
+    {"HOME": None, "XDG_CACHE_HOME": CACHE},
+    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+]
+ODDLY_SET = [
+    {"XDG_RUNTIME_DIR": "/nonexistent"},
+    {"HOME": NOWHERE, "XDG_CACHE_HOME": CACHE},
+    {"LC_ALL": "nothing.installed", "LANG": None},
+    {"TZ": "Nowhere/Else", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+]
+
+
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"XDG_RUNTIME_DIR": None},
-        {"XDG_RUNTIME_DIR": "/nonexistent"},
-        {"HOME": NOWHERE, "XDG_CACHE_HOME": CACHE},
-        {"HOME": None, "XDG_CACHE_HOME": CACHE},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"LC_ALL": "nothing.installed", "LANG": None},
-        {"TZ": "Nowhere/Else", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
-    ],
+    partly([*UNSET, *ODDLY_SET], UNSET.__contains__),
     ids=lambda changes: ", ".join(f"{name}={value}" for name, value in changes.items()),
 )
 def test_sandboxes_work_where(changes: dict[str, str | None]) -> None:

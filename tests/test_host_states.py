@@ -17,6 +17,7 @@ from kern_tools import ConfigError, Sandbox, SandboxConfig, SandboxError
 from kern_tools.engine import engine
 from kern_tools.host import host_report
 from kern_tools.image import ensure_image
+from tests.depth import depth
 
 
 def host(code: str) -> str:
@@ -124,17 +125,18 @@ def test_a_host_that_runs_out_of_descriptors_loses_none(mode: str) -> None:
 
 
 def test_queued_calls_hold_no_descriptor() -> None:
-    """More calls wait their turn than files may be open."""
+    """More calls wait their turn than have the files that may be open."""
+    calls = depth(40, 200)
     printed = host(
         "import asyncio, resource\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))\n"
         "async def main():\n"
         "  async with Sandbox(max_running=2, track_files=False) as sandbox:\n"
-        "    calls = [sandbox.arun_code('1') for _ in range(100)]\n"
+        f"    calls = [sandbox.arun_code('1') for _ in range({calls})]\n"
         "    return await asyncio.gather(*calls)\n"
         "print(sum(result.success for result in asyncio.run(main())))\n"
     )
-    assert printed == "100\n"
+    assert printed == f"{calls}\n"
 
 
 @pytest.mark.parametrize("mode", ["fresh", "resident", "kernel"])
@@ -146,6 +148,7 @@ def test_boxes_that_are_long_in_ending_are_waited_for(
     kern is held here, until the engine ends it.
     """
     monkeypatch.setattr("kern_tools.box.KERN_END_S", 1.0)
+
     def hold_kern(_: object) -> None:
         for own in Path("/proc/self/task").glob("*/children"):
             for pid in own.read_text().split():
@@ -209,9 +212,9 @@ def test_a_mount_that_vanished_is_named(tmp_path: Path) -> None:
 def test_many_threads_share_a_sandbox() -> None:
     """Each gets its own output, and no box is left."""
     with Sandbox() as sandbox, ThreadPoolExecutor(32) as pool:
-        codes = [f"print({n})" for n in range(64)]
+        codes = [f"print({n})" for n in range(depth(32, 256))]
         results = [result.stdout for result in pool.map(sandbox.run_code, codes)]
-        assert results == [f"{n}\n" for n in range(64)]
+        assert results == [f"{n}\n" for n in range(len(codes))]
 
 
 def test_required_limits_are_looked_at_when_the_sandbox_opens() -> None:

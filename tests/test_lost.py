@@ -20,6 +20,7 @@ from kern_tools.events import CallEvent, ResultEvent
 from kern_tools.sandbox_contract import box_processes
 from kern_tools.streaming import CallStream
 
+from .depth import depth
 from .hosts import ended, wait_until
 
 MODES = ["fresh", "resident", "kernel"]
@@ -252,8 +253,9 @@ def test_sandboxes_lost_on_many_threads_are_all_closed() -> None:
         del sandbox
         gc.collect()
 
-    with unclosed(count=20):
+    half = depth(6, 20)
+    with unclosed(count=half):
         with ThreadPoolExecutor(8) as threads:
-            list(threads.map(lose, range(40)))
+            list(threads.map(lose, range(2 * half)))
         lost.clear()
     wait_until_gone(*roots)

@@ -31,6 +31,7 @@ from kern_tools.engine import engine
 from kern_tools.turns import Ticket, Turns
 
 from .adapters.cells import Gate
+from .depth import depth
 
 NET_S = 60  # what hangs ends the test; nothing is measured
 SESSIONS = ["resident", "kernel"]
@@ -84,9 +85,17 @@ def in_finalizer(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def interrupted_everywhere(step: Callable[[], object], *modules: Any) -> Iterator[None]:
-    """Run a step again and again, interrupted at each of its lines in turn."""
-    for number in range(10_000):
+def interrupted_everywhere(
+    step: Callable[[], object], *modules: Any, every: int = 1
+) -> Iterator[None]:
+    """Run a step again and again, interrupted at each of its lines in turn.
+
+    Args:
+        step: What is interrupted.
+        *modules: Whose lines count.
+        every: One line in how many is taken.
+    """
+    for number in range(0, 10_000, every):
         with Interrupts(number, *modules) as interrupts:
             try:
                 step()
@@ -398,7 +407,8 @@ def test_an_interrupt_at_any_line_of_a_call_leaves_the_session_usable(
 ) -> None:
     """Wherever in our own lines a signal handler raises, the next call has its turn."""
     ours = (turns, conduct, opened, waiting, dispatch, shortcut, session, box, call)
-    for _ in interrupted_everywhere(lambda: kernel.run_code("print(1)"), *ours):
+    one = lambda: kernel.run_code("print(1)")  # noqa: E731
+    for _ in interrupted_everywhere(one, *ours, every=depth(3, 1)):
         called(kernel)
         assert kernel.quiet_since_s is not None
 

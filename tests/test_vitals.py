@@ -19,6 +19,7 @@ from kern_tools import ExecutionResult, Sandbox
 from kern_tools.processes import box_process, wait_gone
 from kern_tools.sandbox_contract import kern_processes
 from kern_tools.vitals import Vitals
+from tests.depth import depth
 
 NET_S = 60
 LEFT_BEHIND = """\
@@ -153,7 +154,7 @@ def test_locks_of_a_cell_are_gone_with_its_result(way: str, left: str) -> None:
     """The next cell, which comes at once, may lock what the last one left locked."""
     with Sandbox(prewarm=2) as sandbox:
         sandbox.write_file("lock", "x" * 4096)
-        for _ in range(3):
+        for _ in range(depth(1, 3)):
             assert sandbox.wait_ready(NET_S)
             first = run(sandbox, LARGE + LEFT_LOCKED[left], way)
             assert first.stdout == "mine\n", first

@@ -48,6 +48,7 @@ ONLY_FILES = (
     " 0.7.32 never matches them"
 )
 LARGE = {
+    "test_write_read_download_large_text_with_escaped_content",
     "test_awrite_aread_adownload_large_text_with_escaped_content",
     "test_aread_large_text_payload_paginated_roundtrip",
 }
@@ -57,7 +58,7 @@ OVERWRITES = (
 )
 
 
-# Both take seconds, and both have a clause of their kind that stays.
+# They take seconds, and each has a clause of their kind that stays.
 @in_part(lambda test: test.name not in LARGE)
 # Its fixtures of a class are methods of an instance, which pytest 9 warns of.
 @pytest.mark.filterwarnings("ignore::pytest.PytestRemovedIn10Warning")
