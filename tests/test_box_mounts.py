@@ -142,6 +142,7 @@ def test_a_snapshot_holds_nothing_of_scratch(mode: str, tmp_path: Path) -> None:
     assert names == ["b"]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("options", "works"),
     [

@@ -200,6 +200,7 @@ def test_a_clause_cannot_be_changed_by_mixing_in() -> None:
 # the command
 
 
+@pytest.mark.verify
 def test_a_part_of_the_sandbox_is_tried_in_a_mode(tmp_path: Path) -> None:
     """From any folder, also one that cannot be written, and nothing is left there."""
     tmp_path.chmod(0o555)
@@ -274,6 +275,7 @@ def test_an_expression_that_chooses_nothing_is_an_error(expression: str) -> None
     assert f"error: no clause is chosen by -k {expression!r}" in done.stderr
 
 
+@pytest.mark.verify
 def test_a_module_of_ones_own_that_is_absent_is_named() -> None:
     """As Python does, in one line."""
     done = conformance("--adapter", "absent:caller")
@@ -307,6 +309,7 @@ def test_without_pytest_the_extra_is_named() -> None:
     assert done.stderr.strip().endswith("pip install 'kern-tools[testing]'")
 
 
+@pytest.mark.verify
 def test_a_named_adapter_without_its_framework_names_the_extra() -> None:
     """What was asked for cannot be left out in silence."""
     done = without(["mcp"], "--adapter", "mcp")

@@ -235,6 +235,7 @@ def test_the_reference_changes_with_the_python(tmp_path: Path) -> None:
     assert host_reference(copied) != before
 
 
+@pytest.mark.verify
 def test_builders_at_the_same_time_build_once(own_store: Path) -> None:
     """The others wait for the lock and find the image there."""
     builders = [

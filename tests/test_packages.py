@@ -122,6 +122,7 @@ def test_a_chart_is_drawn_with_the_versions_of_the_host(charts: str) -> None:
     assert printed == [version(name) for name in ("numpy", "pandas", "matplotlib")]
 
 
+@pytest.mark.verify
 def test_compiled_code_comes_along(charts: str) -> None:
     """A read-only box could not keep what it compiles."""
     code = (
@@ -153,6 +154,7 @@ def test_the_image_says_what_is_in_it(charts: str) -> None:
     assert f"numpy=={version('numpy')}" in listed
 
 
+@pytest.mark.verify
 def test_modules_programs_and_data_are_copied(
     toy: Toy, toy_image: Callable[[], str]
 ) -> None:

@@ -241,6 +241,7 @@ def test_what_could_change_the_outcome_installs_anew(
     assert len(folders(fresh_cache)) == 2
 
 
+@pytest.mark.verify
 def test_a_changed_mount_installs_anew(options: dict[str, Any], wheels: Path) -> None:
     """A folder that the line names is looked at."""
     with Sandbox(**options) as sandbox:

@@ -262,6 +262,7 @@ def test_what_was_not_ended_has_no_reason(other: object) -> None:
     assert stop_of(other) is None
 
 
+@pytest.mark.verify
 def test_without_the_agents_package_the_tools_still_load() -> None:
     """`langchain-core` is enough for them; the middleware says what it needs."""
     program = (

@@ -163,6 +163,7 @@ async def test_leaving_a_graphs_stream_ends_the_box(
     assert "late" not in [file.path for file in patient.list_files()]
 
 
+@pytest.mark.verify
 def test_a_tool_outside_a_graph_brings_in_no_graph() -> None:
     """Nobody listens there, and LangGraph may not even be installed."""
     code = (

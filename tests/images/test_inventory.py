@@ -118,6 +118,7 @@ def test_a_missing_node_module_is_told(lives: dict[str, Live]) -> None:
     probe(live, claim, said)
 
 
+@pytest.mark.verify
 def test_an_image_is_looked_into_once(python: str) -> None:
     """The same object comes back, with all that the box was asked."""
     found = image_inventory(python)
