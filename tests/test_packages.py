@@ -17,6 +17,7 @@ from kern_tools.binary import find_kern
 from kern_tools.faults import ConfigError
 from kern_tools.image import ensure_image, image_info, remove_image
 from kern_tools.packages import installed, key_of
+from kern_tools.rootfs import Tree
 
 CHART = """
 import json, matplotlib, numpy, pandas
@@ -131,6 +132,18 @@ def test_compiled_code_comes_along(charts: str) -> None:
         " if getattr(m, '__cached__', None) and not os.path.exists(m.__cached__)])"
     )
     assert in_box(charts, "python3", "-c", code) == "[]\n"
+
+
+def test_a_packages_own_tests_stay_uncompiled(tmp_path: Path) -> None:
+    """Nothing in a box imports them, and they are half of some packages."""
+    source = tmp_path / "source.py"
+    source.write_text("1\n")
+    tree = Tree(tmp_path / "tree")
+    for name in ("a.py", "tests/b.py"):
+        tree.copy_python(f"lib/site-packages/demo/{name}", source)
+    tree.compile("lib", Path(sys.executable))
+    (compiled,) = tree.root.rglob("*.pyc")
+    assert compiled.name.startswith("a.")
 
 
 def test_only_what_was_asked_for_comes_along(charts: str) -> None:
