@@ -37,6 +37,7 @@ def test_the_host_report_says_that_caps_bind(seen: dict[str, dict[str, Any]]) ->
     "case",
     [
         "in_the_cell",
+        "in_a_warm_box",
         "in_a_child",
         "through_shared_memory",
         "in_bash",

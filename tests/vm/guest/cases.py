@@ -79,13 +79,23 @@ def kern_alone() -> dict[str, Any]:
 
 def boxes(**options: Any) -> Sandbox:
     """Return a sandbox whose boxes start only if their caps bind."""
-    return Sandbox(memory_mb=CAP_MB, require_limits=True, **options)
+    chosen = {"memory_mb": CAP_MB, "require_limits": True, "prewarm": 0, **options}
+    return Sandbox(**chosen)
 
 
 def cell(code: str, language: str = "python", **options: Any) -> ExecutionResult:
     """Run one cell in a sandbox of its own."""
     with boxes(**options) as sandbox:
         return sandbox.run_code(code, language)
+
+
+def in_a_warm_box() -> ExecutionResult:
+    """Run a cell that outgrows its memory in a box that was started before it."""
+    with boxes(prewarm=1) as sandbox:
+        assert sandbox.wait_ready(600)
+        result = sandbox.run_code(CELLS["in_the_cell"])
+    assert result.warm
+    return result
 
 
 def after_an_oom() -> ExecutionResult:
@@ -151,6 +161,7 @@ print(json.dumps({"case": "host", **host_report().to_dict()}), flush=True)
 print(json.dumps({"case": "told", **told()}), flush=True)
 for title, source in CELLS.items():
     tell(title, partial(cell, source))
+tell("in_a_warm_box", in_a_warm_box)
 tell("in_bash", partial(cell, GROW, "bash"))
 tell("processes", partial(cell, FORKS, pids=16))
 tell("after_an_oom", after_an_oom)
