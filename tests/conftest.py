@@ -64,7 +64,6 @@ def pytest_collection_finish() -> None:
 
     With all of them in one process a `gc.collect()` takes a third of a second.
     """
-    gc.collect()
     gc.freeze()
 
 
