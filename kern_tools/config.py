@@ -146,13 +146,15 @@ class SandboxConfig(Options):
     access control list shares the workspace with it, and stays on a `workspace` of
     yours."""
     track_files: bool = True
-    """List what each call created or modified; costs a walk of the workspace."""
+    """List what each call created or modified; the first call walks the workspace,
+    and each one where the kernel cannot tell."""
     offline: bool = False
     """Never pull an image: an absent one is an error."""
     pull_timeout_s: float = 900
     """Limit in seconds for pulling an absent image, when the sandbox opens."""
     max_running: int = 64
-    """Calls of this sandbox that may run at once; further ones wait."""
+    """Calls of this sandbox that may run at once; further ones wait. As many boxes, or
+    4, may be on their way out beside them."""
     on_stdout: OutputCallback | None = None
     """Called with pieces of every call's stdout as they arrive."""
     on_stderr: OutputCallback | None = None
