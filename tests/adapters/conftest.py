@@ -19,6 +19,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: a mark of langchain-tests")
 
 
+@pytest.fixture(scope="package", autouse=True)
+def no_authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have clients of loopback servers read no certificates, 30 ms for each client."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("authorities")))
+        yield
+
+
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     """A sandbox with the default tools' usual limit."""
