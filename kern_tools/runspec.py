@@ -172,7 +172,7 @@ async def arun_first(
 def _worth_trying(sandbox: Sandbox, ways: Mapping[str, _T]) -> Iterator[tuple[str, _T]]:
     *_, last = ways
     for name, run in ways.items():
-        if name == last or (sandbox.config.image, name) not in _ABSENT:
+        if name == last or not _is_absent(sandbox, name):
             yield name, run
 
 
@@ -182,8 +182,18 @@ def _lacks(sandbox: Sandbox, program: str, result: ExecutionResult) -> bool:
         return False
     if fault.reason != "not_found":
         return False
-    _ABSENT.add((sandbox.config.image, program))
+    if _is_of_image(sandbox):
+        _ABSENT.add((sandbox.config.image, program))
     return True
+
+
+def _is_absent(sandbox: Sandbox, program: str) -> bool:
+    return _is_of_image(sandbox) and (sandbox.config.image, program) in _ABSENT
+
+
+def _is_of_image(sandbox: Sandbox) -> bool:
+    """Whether the image alone says what is found; a `PATH` may lead past it."""
+    return "PATH" not in sandbox.config.env
 
 
 def _after(tried: ExecutionResult | None, result: ExecutionResult) -> ExecutionResult:

@@ -582,6 +582,97 @@ async def test_the_async_search_says_the_same(clean: Sandbox) -> None:
     assert outside.error == "outside"
 
 
+@pytest.fixture
+def posing() -> Iterator[Sandbox]:
+    """A sandbox where what the workspace holds is run in the place of programs."""
+    with Sandbox(timeout_s=5, prewarm=0, env={"PATH": "/workspace/bin"}) as sandbox:
+        yield sandbox
+
+
+def pose(sandbox: Sandbox, program: str, written: str) -> None:
+    """Have a program that writes what is wanted."""
+    sandbox.write_file("said", written)
+    sandbox.write_file(f"bin/{program}", "#!/bin/sh\nexec /bin/cat /workspace/said\n")
+    (sandbox.workspace.root / "bin" / program).chmod(0o755)
+
+
+NO_ANSWERS = (
+    "",
+    "hello",
+    "[" * 100_000,
+    '{"lines": -1}',
+    '{"lines": 1e400}',
+    '{"rows": [["/etc", 1]]}',
+    '{"rows": [["\u65e5", 1, "x"]]}',
+    '{"stopped": ["\\ud800", 1]}',
+    '{"errno": 0, "rows": 5}',
+)
+
+
+def test_a_search_believes_no_program_that_poses_as_its_own(posing: Sandbox) -> None:
+    """What is no answer is told as an error, whatever was written."""
+    for written in NO_ANSWERS:
+        pose(posing, "python3", written)
+        reply = call(posing, "search_files", pattern="x")
+        assert (reply.error, reply.result) == ("io", None), written
+        assert reply.text.startswith("error: io. The search gave no answer")
+
+
+def test_a_search_by_the_shell_reads_no_odd_names_and_no_odd_answers(
+    posing: Sandbox,
+) -> None:
+    """Where there is no Python, a name has to be UTF-8, and an answer one of ours."""
+    pose(posing, "sh", "hello")
+    assert call(posing, "search_files", pattern="x").error == "io"
+    (posing.workspace.root / os.fsdecode(b"\xff")).mkdir()
+    odd = call(posing, "search_files", pattern="x", path="\\xff")
+    assert odd.error == "bad_path"
+    assert odd.text.endswith("its name is not UTF-8; search the directory above.")
+
+
+async def test_a_program_that_one_path_hides_is_found_on_another(
+    posing: Sandbox, clean: Sandbox
+) -> None:
+    """A sandbox of the same image, with a `PATH` of its own, is asked for itself."""
+    tool = tool_of(posing, "search_files")
+    for reply in (tool.call({"pattern": "x"}), await tool.acall({"pattern": "x"})):
+        assert reply.fault_type == "exec_failed"
+    clean.write_file("a", "needle 7\n")
+    found = call(clean, "search_files", pattern=r"(?<=needle )\d")
+    assert found.text.startswith("ok, 1 line in 1 file matches\n")
+
+
+def test_a_search_whose_program_cannot_be_run_says_so(posing: Sandbox) -> None:
+    """A file of its name that is no program is not passed over."""
+    posing.write_file("bin/python3", b"\x7fELF nothing")
+    (posing.workspace.root / "bin" / "python3").chmod(0o755)
+    reply = call(posing, "search_files", pattern="x")
+    assert reply.fault_type == "exec_failed"
+    assert reply.result is not None
+    assert reply.result.fault is not None
+    assert reply.result.fault.reason != "not_found"
+
+
+def test_a_search_below_a_path_of_thousands_of_bytes_is_answered(
+    sandbox: Sandbox,
+) -> None:
+    """The model is told how long it may be, before anything runs."""
+    path = "/".join(["n" * 200] * 21)
+    reply = call(sandbox, "search_files", pattern="x", path=path)
+    assert reply.error == "bad_path"
+    assert "more than 4,000 bytes; search a directory above" in reply.text
+
+
+def test_a_search_tells_of_what_it_may_not_read() -> None:
+    """The totals are of what could be read, and the reply says so."""
+    with Sandbox(timeout_s=5, prewarm=0, cap_drop=["ALL"]) as sandbox:
+        for name in ("a", "b"):
+            sandbox.write_file(name, "needle\n")
+        (sandbox.workspace.root / "a").chmod(0)
+        reply = call(sandbox, "search_files", pattern="needle")
+    assert reply.text.startswith("ok, 1 line in 1 file matches\nnote: 1 entry not read")
+
+
 # find_files
 
 
