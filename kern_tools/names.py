@@ -155,7 +155,7 @@ def _unescaped(part: str, literal: bytes) -> bytes:
     """Undo the public or shown spelling; text that is neither is meant literally."""
     try:
         pieces = _ESCAPE.sub(_surrogate_form, part).encode("utf-8", "surrogateescape")
-    except (UnicodeEncodeError, ValueError):
+    except (UnicodeEncodeError, ValueError, OverflowError):
         return literal
     public = public_name(os.fsdecode(pieces))
     return pieces if part in {public, shown_name(public)} else literal

@@ -119,6 +119,7 @@ def test_a_name_is_shown_on_one_line_in_one_direction(name: str, shown: str) -> 
 @example("\u202e\\u202e\n\\x0a".encode())
 @example(b"\\ud800")
 @example(b"\\U00110000")
+@example(b"\\Uffffffff")
 def test_every_name_on_disk_can_be_spelled_and_found_again(raw: bytes) -> None:
     """The public and the shown spelling are UTF-8 and lead back to the same bytes."""
     public = public_name(os.fsdecode(raw))
