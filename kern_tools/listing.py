@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from .descriptors import Request, directory_at, entry_mode, unlock
 from .names import PRIVATE_DIR, public_name
 from .result import FileInfo
-from .walking import Walk
+from .walking import Found, Walk
 
 _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system uses
 
@@ -66,7 +66,7 @@ def scan_tree(root: int, prefix: str = "", *, limit: int) -> Scan:
         return Scan(marks_of(walk), complete=walk.complete)
 
 
-def marks_of(walk: Walk) -> dict[str, Mark]:
+def marks_of(walk: Iterable[Found]) -> dict[str, Mark]:
     """Take the mark of every regular file on a walk, by path."""
     marks: dict[str, Mark] = {}
     for below, descriptor, entries, _ in walk:

@@ -1,5 +1,7 @@
 """Processes that use sandboxes and come to an end, one way or another."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import os
@@ -101,6 +103,16 @@ def wait_until(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < ends_s, "it never held"
         time.sleep(0.001)
+
+
+def innermost(thread: int) -> list[str]:
+    """Give the names of what a thread is in, the innermost first."""
+    names: list[str] = []
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    return names
 
 
 def wait_all_gone(pidfds: list[int]) -> bool:

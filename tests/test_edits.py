@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kern_tools.edits import SPOTS_MAX, Ambiguous, Edit, NotFound, TooLarge, edit
-from kern_tools.nearest import nearest
+from kern_tools.nearest import NEAREST_MAX_CHARS, nearest
 
 MAX_BYTES = 1 << 20
 BYTES = st.text("ab\n\r", max_size=60).map(str.encode)
@@ -89,3 +89,10 @@ def test_what_is_nearest_is_in_the_file(text: str, old: str) -> None:
     found = nearest(text, old)
     if found is not None:
         assert 1 <= found.first <= found.last <= text.count("\n") + 1
+
+
+def test_nothing_is_near_in_a_huge_file() -> None:
+    """Looking for it would take longer than the model's next try."""
+    text = "a  b\n" + "x" * (NEAREST_MAX_CHARS - 5)
+    assert nearest(text, "a b") is not None
+    assert nearest(text + "x", "a b") is None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from kern_tools.once import CallKey, Replies, replies_of
 from kern_tools.reply import Reply, TextPart
 from kern_tools.source import Pool
 from kern_tools.tools import Tool, tools_of
+
+from .hosts import innermost, wait_until
 
 COUNTS = "open('n', 'a').write('1')\nprint(len(open('n').read()))"
 COUNT: dict[str, Any] = {"code": COUNTS}
@@ -340,3 +343,28 @@ def test_what_a_tool_refuses_is_not_remembered(sandbox: Sandbox) -> None:
     replies = [edit.call(nothing, call_id="a") for _ in range(2)]
     assert [reply.error for reply in replies] == ["bad_arguments"] * 2
     assert not any(reply.replayed for reply in replies)
+
+
+def test_who_waits_for_a_call_that_raises_makes_it() -> None:
+    """The error is that of the one who made it first."""
+    replies, (key,) = Replies(), keys(1)
+    begun, go_on, waiting = threading.Event(), threading.Event(), Future[int]()
+
+    def raise_late() -> Reply:
+        begun.set()
+        assert go_on.wait(60)
+        raise SandboxClosed("closed")
+
+    def again() -> Reply:
+        waiting.set_result(threading.get_ident())
+        return replies.once(key, reply_of(3))
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(replies.once, key, raise_late)
+        assert begun.wait(60)
+        second = threads.submit(again)
+        ident = waiting.result(60)
+        wait_until(lambda: innermost(ident)[:3] == ["wait", "result", "once"])
+        go_on.set()
+        assert isinstance(first.exception(60), SandboxClosed)
+        assert (second.result(60).text, second.result().replayed) == ("xxx", False)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from importlib.util import cache_from_source
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 import pytest
 
@@ -214,6 +217,33 @@ def test_libraries_outside_the_distribution_are_found(
     toy.install("toy", {"../../../bin/toy-curl": Path(program).read_bytes()})
     image = toy_image()
     assert in_box(image, "toy-curl", "--version").startswith("curl ")
+
+
+def test_compiled_code_is_taken_where_python_would_take_it(tmp_path: Path) -> None:
+    """Not that of another version, nor of an older source; never in place of one."""
+    tree, source = Tree(tmp_path / "tree"), tmp_path / "toy.py"
+    source.write_text("A = 1\n")
+    compiled = Path(cache_from_source(str(source)))
+    for mode in PycInvalidationMode:
+        py_compile.compile(str(source), invalidation_mode=mode)
+        tree.copy_python("toy.py", source)
+        taken = tree.root / "__pycache__" / compiled.name
+        assert taken.read_bytes() == compiled.read_bytes()
+    assert tree.uncompiled == 0
+    for header in (b"", b"\0\0\r\n" + compiled.read_bytes()[4:]):
+        compiled.write_bytes(header)
+        tree.copy_python("toy.py", source)
+    assert tree.uncompiled == 2
+
+
+def test_a_link_takes_no_name_of_a_file(tmp_path: Path) -> None:
+    """What a tree holds already stays."""
+    tree = Tree(tmp_path)
+    tree.write("bin/python", b"")
+    tree.link("bin/python", "python3")
+    tree.link("bin/other", "python3")
+    assert not (tmp_path / "bin/python").is_symlink()
+    assert (tmp_path / "bin/other").readlink() == Path("python3")
 
 
 def test_a_distribution_installed_anew_gets_a_new_key(toy: Toy) -> None:

@@ -46,6 +46,12 @@ def test_lines_are_found_across_chunks() -> None:
     assert head == Page((b"x" * 100,), 1001, exact=True, cut=True)
 
 
+def test_what_comes_after_a_page_is_only_counted() -> None:
+    """However many pieces the rest is read in."""
+    page = read_page(io.BytesIO(b"a\n" * (3 << 19)), 1, 2, max_bytes=9)
+    assert page == Page((b"a", b"a"), 3 << 19, exact=True, cut=False)
+
+
 def test_counting_stops_where_nothing_more_is_read() -> None:
     """A file without end is not read to its end, and the total says so."""
     page = read_page(

@@ -15,10 +15,14 @@ from kern_tools import (
     ConfigError,
     ExecutionResult,
     FaultPolicy,
+    FaultType,
     Sandbox,
+    SandboxFault,
     Stop,
     StopReason,
+    ledger,
 )
+from kern_tools.ledger import Ledger, Outcome
 from kern_tools.policy import check_policy
 from kern_tools.reply import Reply
 from kern_tools.tools import Tool, tools_of
@@ -539,3 +543,40 @@ def test_results_of_before_can_still_be_read() -> None:
     assert ExecutionResult.model_validate_json(new.model_dump_json()) == new
     dumped = new.model_dump(mode="json", by_alias=True)
     assert ExecutionResult.model_validate(dumped) == new
+
+
+# what a ledger counts
+
+
+def test_failures_of_long_ago_are_forgotten(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of so many calls that failed, only the last can be repeated."""
+    monkeypatch.setattr(ledger, "_FAILURES_KEPT", 2)
+    watch, reading = PROMPT.start(), tool(sandbox, "read_file")
+    replies = [watch.call(reading, {"path": path}) for path in "abcca"]
+    assert [reply.error for reply in replies] == ["not_found"] * 5
+    assert [reply.repeats for reply in replies] == [0, 0, 0, 1, 0]
+
+
+def test_a_call_that_was_stopped_counts_for_nothing() -> None:
+    """Nothing ran, and nothing is known of what would have come of it."""
+    counted = Ledger(FaultPolicy(max_repeats=1))
+    for _ in range(3):
+        known = counted.known("k")
+        assert counted.enter(Outcome("run_code", "k", None, "stopped"), known) is None
+    assert (counted.known("k"), counted.stop) == (None, None)
+
+
+def test_a_host_that_ends_the_boxes_is_told_apart_from_one_that_starts_none() -> None:
+    """The code ran for a while, and may have a part in it."""
+    fault = SandboxFault(type=FaultType.KILLED, message="gone.", actor="operator")
+    result = ExecutionResult(fault=fault, exit_code=137)
+    counted = Ledger(FaultPolicy(max_host_failures=1))
+    counted.enter(Outcome("run_code", "k", result, None), None)
+    assert counted.stop is not None
+    assert counted.stop.reason == StopReason.HOST
+    assert "1 call did not end by themselves, the last one with killed: gone. " in (
+        counted.stop.message
+    )
+    assert "The code is not to blame" not in counted.stop.message

@@ -26,11 +26,12 @@ from kern_tools import (
     SandboxClosed,
     SandboxError,
     SandboxPool,
+    keeping,
 )
 from kern_tools.facts import SandboxFacts
 from kern_tools.sandbox_contract import box_processes
 
-from .hosts import wait_until
+from .hosts import innermost, wait_until
 from .standstill import Standstill
 
 AT_ONCE = 16
@@ -346,16 +347,6 @@ class HeldEviction:
                 self.let_go()
 
 
-def innermost(thread: int) -> list[str]:
-    """Give the names of what a thread is in, the innermost first."""
-    names: list[str] = []
-    frame = sys._current_frames().get(thread)
-    while frame is not None:
-        names.append(frame.f_code.co_name)
-        frame = frame.f_back
-    return names
-
-
 def test_who_comes_back_while_the_own_sandbox_is_closed_gets_a_new_one() -> None:
     """It is waited for, and not given out again."""
     held, mine = HeldEviction(), Future[int]()
@@ -455,6 +446,16 @@ def test_who_comes_back_without_a_snapshot_is_told() -> None:
         assert (second.state_new, second.files_lost) == (False, False)
         new = pool.get("t3").run_code("1")
         assert (new.state_new, new.files_lost) == (False, False)
+
+
+def test_who_left_long_ago_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of so many closed conversations only the last are remembered."""
+    monkeypatch.setattr(keeping, "REMEMBERED_MOST", 2)
+    with pool_of(max_sandboxes=1) as pool:
+        for name in ("t1", "t2", "t3", "t4"):
+            pool.get(name)
+        assert not pool.get("t1").run_code("1").files_lost
+        assert pool.get("t4").run_code("1").files_lost
 
 
 @pytest.mark.parametrize("mode", ["fresh", "kernel"])

@@ -1,5 +1,7 @@
 """A workspace as one file: what is kept, what is refused, what a failure leaves."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import errno
@@ -28,11 +30,16 @@ from fsspec.implementations.memory import (  # pyright: ignore[reportMissingType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kern_tools import Sandbox, SandboxConfig, SandboxError
+from kern_tools import Sandbox, SandboxConfig, SandboxError, snapshot
+from kern_tools.archive import CHUNK_BYTES, Writer
 from kern_tools.contents import LIMIT_ENTRIES, Refusal, Tally
 from kern_tools.faults import SnapshotError, WorkspaceError
 from kern_tools.image import ImageRef
 from kern_tools.snapshot import (
+    _judged,
+    _Packing,
+    _pieces,
+    _unpack,
     remove_snapshot,
     restore_snapshot,
     save_snapshot,
@@ -506,6 +513,70 @@ def test_a_workspace_over_the_limit_is_not_saved(
         file.truncate(1 << 40)
     assert code_of(lambda: save_snapshot(workspace, tmp_path / "s")) == "too_large"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_workspace_of_too_many_files_is_not_saved(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of it would look like the whole, and the remedy is told."""
+    for name in "abcd":
+        workspace.write_file(name, "x")
+    monkeypatch.setattr(snapshot, "LIMIT_ENTRIES", 4)
+    assert save_snapshot(workspace, tmp_path / "s").files == 4
+    workspace.write_file("e", "x")
+    with pytest.raises(SnapshotError, match=r"more than 4 files and dir.*remove some"):
+        save_snapshot(workspace, tmp_path / "s")
+    assert code_of(partial(save_snapshot, workspace, tmp_path / "s")) == "too_large"
+
+
+def test_files_that_change_while_they_are_saved_are_told_or_left_out(
+    workspace: Workspace,
+) -> None:
+    """What vanished is not there, what is no file any more is counted."""
+    for name in ("gone", "kept", "link"):
+        workspace.write_file(name, "x")
+    packing = _Packing(Writer(io.BytesIO(), b"{}"), max_bytes=9)
+    with workspace.lent() as root, os.scandir(root) as entries:
+        found = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
+        (workspace.root / "gone").unlink()
+        (workspace.root / "link").unlink()
+        (workspace.root / "link").symlink_to("kept")
+        for entry in found:
+            packing._pack_entry(root, "", entry)
+    assert (packing.files, packing.bytes, packing.left_out) == (1, 1, 1)
+
+
+def test_a_file_that_became_shorter_is_no_part_of_a_snapshot(tmp_path: Path) -> None:
+    """Its size was told before it was read, and what to do is said."""
+    (tmp_path / "log").write_bytes(bytes(CHUNK_BYTES + 1))
+    file = os.open(tmp_path / "log", os.O_RDONLY)
+    try:
+        with pytest.raises(Refusal, match="'log' became shorter meanwhile; try betw"):
+            list(_pieces(file, CHUNK_BYTES + 2, "log"))
+        assert sum(map(len, _pieces(file, CHUNK_BYTES + 1, "log"))) == CHUNK_BYTES + 1
+    finally:
+        os.close(file)
+
+
+def test_a_snapshot_that_changes_after_it_was_judged_is_refused(tmp_path: Path) -> None:
+    """What is unpacked is what was looked at, by names, sizes and modes."""
+    _, judged = _judged(io.BytesIO(archive(entry("a", b"1"))), 99)
+
+    def unpack(number: int, other: Entry) -> None:
+        (tmp_path / str(number)).mkdir()
+        stage = os.open(tmp_path / str(number), os.O_RDONLY)
+        try:
+            _unpack(io.BytesIO(archive(other)), stage, judged, 99)
+        finally:
+            os.close(stage)
+
+    others = (entry("b", b"1"), entry("a", b"12"), entry("a", b"1", mode=0o700))
+    for number, other in enumerate(others):
+        with pytest.raises(Refusal) as refused:
+            unpack(number, other)
+        assert refused.value.code == "changed"
+    unpack(9, entry("a", b"2"))
+    assert (tmp_path / "9" / "a").read_bytes() == b"2"
 
 
 @examples(50, 1000)

@@ -28,6 +28,7 @@ PNG = base64.b64decode(
 )
 GIF = b"GIF89a\x05\x00\x04\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00;"
 RIFF = b"RIFF\x16\x00\x00\x00WEBP"
+JPEG = b"\xff\xd8\xff\xc0\x00\x11\x08\x00\x03\x00\x04" + bytes(10) + b"\xff\xd9"
 WEBP = RIFF + b"VP8L\x0a\x00\x00\x00\x2f\x06\x00\x02\x00" + bytes(5)
 WEBP_WIDE = RIFF + b"VP8X\x0a\x00\x00\x00" + bytes(4) + b"\x06\x00\x00\x08\x00\x00"
 WEBP_MOVING = WEBP_WIDE[:20] + b"\x02" + WEBP_WIDE[21:]
@@ -285,11 +286,12 @@ def test_text_is_read_by_lines(sandbox: Sandbox) -> None:
     [
         (PNG, "image/png 3x2"),
         (GIF, "image/gif 5x4"),
+        (JPEG, "image/jpeg 4x3"),
         (WEBP, "image/webp 7x9"),
         (WEBP_WIDE, "image/webp 7x9"),
         (WEBP_LOSSY, "image/webp 7x9"),
     ],
-    ids=["png", "gif", "webp lossless", "webp extended", "webp lossy"],
+    ids=["png", "gif", "jpeg", "webp lossless", "webp extended", "webp lossy"],
 )
 def test_an_image_is_read_as_an_image(sandbox: Sandbox, data: bytes, what: str) -> None:
     """Its bytes say what it is, not its name; no base64 is in the text."""

@@ -6,7 +6,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kern_tools import Sandbox
+from kern_tools import workspace as workspaces
 from kern_tools.tracking import FEW_FILES
+from kern_tools.watching import is_watched
 from kern_tools.workspace import Workspace
 
 from .depth import examples
+from .hosts import ended
 
 MANY = FEW_FILES + 8
 NAMES = st.sampled_from(
@@ -190,3 +193,71 @@ def test_a_change_through_one_name_of_a_file_is_one_of_every_name(
     (workspace.root / "d" / "b").hardlink_to(workspace.root / "a")
     changed = told(workspace, ("append", "d/b", ""))
     assert changed == [("a", "modified"), ("d/b", "modified")]
+
+
+UNWATCHED = """
+import ctypes
+from contextlib import closing
+from pathlib import Path
+from kern_tools.watching import directory_events
+from kern_tools.workspace import Workspace
+
+def allow(kind, most):
+    Path(f"/proc/sys/user/max_inotify_{kind}").write_text(f"{most}")
+
+def look():
+    with closing(Workspace.create()) as workspace:
+        for folder in "abc":
+            (workspace.root / folder).mkdir()
+            for number in range(30):
+                (workspace.root / folder / str(number)).touch()
+        for name in ("a/new", "c/new"):
+            moment = workspace.now()
+            (workspace.root / name).touch()
+            changed = workspace.changes_since(moment)
+            say(*(file.path for file in changed), changed.complete)
+            workspace.forget(moment)
+    say(directory_events() is not None)
+
+assert ctypes.CDLL(None).unshare(0x10000000) == 0  # a user namespace of its own
+allow("instances", 0)
+look()
+allow("instances", 1)
+allow("watches", 2)
+if not os.fork():
+    look()
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_where_the_kernel_watches_no_more_every_file_is_looked_at() -> None:
+    """Nothing that changed is missed, and a forked child asks the kernel anew."""
+    looks = ["a/new True", "c/new True"]
+    assert ended(UNWATCHED) == [*looks, "False", *looks, "True"]
+
+
+def test_more_files_than_are_looked_at_are_told_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The list is not complete, and says so."""
+    monkeypatch.setattr(workspaces, "SCAN_LIMIT_ENTRIES", MANY + 4)
+    with closing(Workspace.create()) as workspace:
+        crowd(workspace.root)
+        moment = workspace.now()
+        (workspace.root / "one").touch()
+        few = workspace.changes_since(moment)
+        assert ([file.path for file in few], few.complete) == (["one"], True)
+        for number in range(8):
+            (workspace.root / f"more{number}").touch()
+        assert not workspace.changes_since(moment).complete
+        workspace.forget(moment)
+
+
+def test_what_is_mounted_nowhere_is_watched_by_nobody(tmp_path: Path) -> None:
+    """Of a file system that is not listed, nothing is known."""
+    reader, writer = os.pipe()
+    try:
+        assert not is_watched(reader)
+    finally:
+        os.close(reader), os.close(writer)

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kern_tools.listing import Scan
+from kern_tools import walking
+from kern_tools.listing import Scan, marks_of
 from kern_tools.names import DEPTH_LIMIT, shown_name
-from kern_tools.walking import Walk
+from kern_tools.walking import Found, Walk
 from kern_tools.workspace import Workspace
 
 from .depth import examples
@@ -195,6 +196,35 @@ def test_entries_may_vanish_under_the_walk(workspace: Workspace) -> None:
     finally:
         stopped.set()
         thread.join()
+
+
+def test_what_was_swapped_since_it_was_listed_is_no_file(workspace: Workspace) -> None:
+    """It is gone, or something else now, when its turn comes."""
+    for name in ("gone", "kept", "link"):
+        workspace.write_file(name, "x")
+    root = os.open(workspace.root, os.O_RDONLY)
+
+    def swapped(walk: Walk) -> Iterator[Found]:
+        for found in walk:
+            (workspace.root / "gone").unlink()
+            (workspace.root / "link").unlink()
+            (workspace.root / "link").symlink_to("kept")
+            yield found
+
+    with closing(Walk(root, limit=9)) as walk:
+        assert list(marks_of(swapped(walk))) == ["kept"]
+    os.close(root)
+
+
+def test_a_directory_counts_once_however_many_entries_it_has(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read in pieces, and its own blocks are those of one directory."""
+    for number in range(20):
+        workspace.write_file(f"d/{number}", "x" * 5000)
+    whole = workspace.usage_bytes()
+    monkeypatch.setattr(walking, "_CHUNK_ENTRIES", 3)
+    assert workspace.usage_bytes() == whole
 
 
 def test_a_deep_tree_is_walked_with_few_descriptors(workspace: Workspace) -> None:
