@@ -159,11 +159,11 @@ def _sentence(name: str, detail: ErrorDetails, model: type[BaseModel]) -> str:
     kind = kinds(model).get(name)
     if detail["type"] == "missing":
         return f"`{name}` is missing."
+    said = detail["msg"].removeprefix("Input ").removeprefix("Value error, ")
     if kind is None:
-        return f"{detail['msg']}."
+        return f"{said}."
     if detail["type"].endswith("_type") or detail["type"] == "literal_error":
         return f"`{name}` must be {_article(kind)}, not {quoted(detail['input'])}."
-    said = detail["msg"].removeprefix("Input ").removeprefix("Value error, ")
     return f"`{name}` {said}, not {quoted(detail['input'])}."
 
 

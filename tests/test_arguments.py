@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from kern_tools.arguments import (
     TEXT_MAX_CHARS,
@@ -47,6 +47,8 @@ UNUSABLE: dict[str, tuple[object, str]] = {
     "number": ("5", "not 5"),
     "python object": (5.5, "not 5.5"),
     "other object": (object(), "of type object"),
+    "two flaws": ('{"code": "a\nb",, }', "not JSON"),
+    "a flaw far down": ('{"code": "' + "x" * REPAIRED_MAX_CHARS + '\n"}', "not JSON"),
     "not a number": ("NaN", "NaN is not a JSON number"),
     "infinite inside": ('{"code": "1", "timeout_s": Infinity}', "Infinity"),
     "not JSON": ("print(1)", "not JSON"),
@@ -571,6 +573,28 @@ class Nested(BaseModel):
     """A model that no flat schema can describe."""
 
     inner: RunCode
+
+
+class Span(BaseModel):
+    """A model whose properties have to fit together."""
+
+    first: int
+    last: int
+
+    @model_validator(mode="after")
+    def in_order(self) -> Self:
+        """Refuse what ends before it begins."""
+        if self.last < self.first:
+            raise ValueError("`last` must not be before `first`")
+        return self
+
+
+def test_properties_that_do_not_fit_together_are_told_in_the_words_of_their_model() -> (
+    None
+):
+    """None of them is wrong by itself."""
+    found = read_arguments({"first": 2, "last": 1}, Span)
+    assert str(found.problem).startswith("`last` must not be before `first`.")
 
 
 class Either(BaseModel):
