@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -52,12 +53,12 @@ class Lender(Carrier):
         guests = (box.guest for box in list(self._boxes))
         return [call for call in guests if call is not None]
 
+    @abstractmethod
     def lend(self, call: Call) -> Box | None:
         """Lend a box to the caller of a cell, if one could serve it now.
 
         Any thread may ask.
         """
-        raise NotImplementedError
 
     def take_back(self, call: Call) -> None:
         """Go on with a call whose caller was lent a box."""

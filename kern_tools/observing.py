@@ -114,8 +114,6 @@ async def aaround(
         _OBSERVED.set(False)
 
 
-def begin(observer: Observer | None, asked: Asked) -> Observation | None:
-    """Tell of a call that goes on after this, where somebody observes."""
-    if observer is None or _OBSERVED.get():
-        return None
-    return observer.begin(asked)
+def begin(observer: Observer, asked: Asked) -> Observation | None:
+    """Tell of a call that goes on after this, where it is no part of one."""
+    return None if _OBSERVED.get() else observer.begin(asked)

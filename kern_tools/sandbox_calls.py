@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 _Arguments = Mapping[str, object]
 
 
-class SandboxCalls(Observable):
+class SandboxCalls(Observable, ABC):
     """What a `Sandbox` does with its boxes."""
 
     config: SandboxConfig
 
-    def _ready(self) -> Opened:
-        raise NotImplementedError
+    @abstractmethod
+    def _ready(self) -> Opened: ...
 
     def run_code(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from .config import SandboxConfig
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 
-class SandboxFiles:
+class SandboxFiles(ABC):
     """What a `Sandbox` does with its workspace."""
 
     config: SandboxConfig
 
-    def _ready(self) -> Opened:
-        raise NotImplementedError
+    @abstractmethod
+    def _ready(self) -> Opened: ...
 
     @property
     def workspace(self) -> Workspace:

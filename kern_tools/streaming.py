@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from .result import ExecutionResult
 
 
-class EventStream:
+class EventStream(ABC):
     """One call to be read with `for` or `async for`, and as `with` or `async with`.
 
     Args:
@@ -53,12 +54,12 @@ class EventStream:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> CallEvent:
-        raise NotImplementedError
+    @abstractmethod
+    def __next__(self) -> CallEvent: ...
 
+    @abstractmethod
     def close(self) -> None:
         """End the call and wait until its box is gone."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -69,12 +70,12 @@ class EventStream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> CallEvent:
-        raise NotImplementedError
+    @abstractmethod
+    async def __anext__(self) -> CallEvent: ...
 
+    @abstractmethod
     async def aclose(self) -> None:
         """Do as `close`, without blocking the event loop."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         return self
@@ -231,8 +232,8 @@ class CallStream(EventStream):
         return self._told(result)
 
     def _let_go(self) -> None:
-        if self._conduct is not None:
-            self._conduct.let_go()
+        conduct, _ = self._begun()
+        conduct.let_go()
 
     def _end(self) -> Conduct | None:
         """Have the call end; give it where it is still to be waited for."""

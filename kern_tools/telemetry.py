@@ -187,8 +187,8 @@ class _CallSpan:
             return
         if error is not None:
             self.fail(error)
-        if self._token is not None:
-            context.detach(self._token)
+        assert self._token is not None
+        context.detach(self._token)
 
     def end(self, outcome: Outcome) -> None:
         kind = error_type(outcome)

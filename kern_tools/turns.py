@@ -9,6 +9,7 @@ here, nor by a collector that runs a finalizer here, nor by an event loop that i
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import suppress
 
@@ -136,7 +137,7 @@ class _Line:
             self.spots.remove(spot)
 
 
-class _Spot:
+class _Spot(ABC):
     """A place in the line."""
 
     def __init__(self) -> None:
@@ -153,9 +154,9 @@ class _Spot:
             fate = self._fate.setdefault("is", "lost")
         return fate == "lost"
 
+    @abstractmethod
     def wake(self) -> None:
         """Have the waiter look at the line."""
-        raise NotImplementedError
 
     def _is_awake(self) -> bool:
         return True

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kern_tools.backlog import Backlog
 from kern_tools.events import OutputEvent, StreamName
+from kern_tools.streams import Listeners
 
 MIB = 1 << 20
 
@@ -113,6 +114,20 @@ def test_a_loss_is_told_with_the_piece_that_follows_it() -> None:
     lost = 2 * MIB - len(heard(before)[0])
     assert (after.text, after.dropped_bytes) == ("b", lost + 1)
     assert {event.dropped_bytes for event in before} == {0}
+
+
+def test_a_loss_on_the_way_is_told_and_is_no_text() -> None:
+    """Who hears events is told how much; who hears text is not called without any."""
+    listeners = Listeners("c1")
+    texts: list[str] = []
+    events: list[OutputEvent] = []
+    listeners.add_text("stdout", texts.append)
+    listeners.add_output(events.append, MIB)
+    listeners.lose("stdout", 5)
+    listeners.start()
+    listeners.end()
+    listeners.hear_out()
+    assert (texts, heard(events), heard(events, "stderr")) == ([], ("", 5), ("", 0))
 
 
 def test_after_a_loss_there_is_room_again_once_half_was_taken() -> None:

@@ -60,6 +60,23 @@ def test_a_forked_child_may_have_a_sandbox_of_its_own() -> None:
     assert lines == ["1", "fresh 2", "resident 2", "kernel 2", "early 3", "4"]
 
 
+def test_a_forked_child_that_drops_a_stream_ends_nothing() -> None:
+    """The call goes on, and the parent reads it to its end."""
+    lines = ended(
+        FORK + "with Sandbox(prewarm=0) as sandbox:\n"
+        "    go = sandbox.workspace.root / 'go'\n"
+        "    os.mkfifo(go)\n"
+        "    code = 'print(1, flush=True); print(open(\"go\").read())'\n"
+        "    streams = [sandbox.stream_code(code)]\n"
+        "    say(next(streams[0]).text.strip())\n"
+        "    forked(streams.clear)\n"
+        "    go.write_text('2')\n"
+        "    *_, last = streams[0]\n"
+        "    say(last.result.exit_code, last.result.stdout.split())\n"
+    )
+    assert lines == ["1", "0 ['1', '2']"]
+
+
 def test_a_childs_end_removes_nothing_of_its_parent() -> None:
     """Not even where the child leaves as an ordinary program does."""
     lines = ended(

@@ -160,6 +160,7 @@ def test_nothing_begins_before_the_first_step(sandbox: Sandbox) -> None:
     """An iterator nobody reads is no call."""
     stream = sandbox.stream_code("open('made', 'w').close()")
     stream.close()
+    asyncio.run(stream.aclose())
     assert list(stream) == []
     assert sandbox.list_files() == []
 
@@ -171,6 +172,15 @@ def test_it_is_read_in_one_way_and_once(sandbox: Sandbox) -> None:
     with pytest.raises(RuntimeError, match="use one of them"):
         asyncio.run(collected(stream))
     assert list(stream) == []
+
+
+async def test_it_is_not_read_on_by_for(sandbox: Sandbox) -> None:
+    """The other way round is the same mistake."""
+    stream = sandbox.stream_code("print(1)")
+    assert isinstance(await anext(stream), OutputEvent)
+    with pytest.raises(RuntimeError, match="use one of them"):
+        next(stream)
+    assert await collected(stream) == []
 
 
 # a reader that is too slow
@@ -235,6 +245,20 @@ async def test_aclose_waits_until_the_box_is_gone(sandbox: Sandbox, gate: Gate) 
     await stream.aclose()
     assert gate.is_gone()
     assert await collected(stream) == []
+
+
+async def test_a_step_that_nobody_resumes_can_be_closed(
+    sandbox: Sandbox, gate: Gate
+) -> None:
+    """It awaits nothing in its end, and the call is there to be ended."""
+    stream = sandbox.stream_code(ENDLESS)
+    assert isinstance(await anext(stream), OutputEvent)
+    gate.wait()
+    step = stream.__anext__()
+    step.send(None)
+    step.close()
+    await stream.aclose()
+    assert gate.is_gone()
 
 
 async def test_cancelling_the_reader_ends_the_call(

@@ -227,6 +227,17 @@ async def test_calls_side_by_side_have_one_parent(
     assert ids == {"c1", "c2", "c3"}
 
 
+def test_a_tool_that_somebody_listens_to_is_one_span(
+    sandbox: Sandbox, traces: Traces
+) -> None:
+    """The stream it reads for that is a part of the call."""
+    (tool,) = tools_of(sandbox, "run_code")
+    heard: list[str] = []
+    tool.call({"code": "print(7)"}, on_output=lambda event: heard.append(event.text))
+    assert traces.span().name == "execute_tool run_code"
+    assert "".join(heard) == "7\n"
+
+
 def test_who_listens_is_inside_the_span(sandbox: Sandbox, traces: Traces) -> None:
     """What a callback does, on a thread of ours, belongs to the call."""
     inside: set[int] = set()
@@ -386,6 +397,20 @@ async def test_a_stream_that_is_left_ends_its_span(
         with sandbox.stream_code(WAITS) as stream:
             next(stream)
     assert attributes(traces.span())["error.type"] == "cancelled"
+
+
+@both_ways
+async def test_a_stream_that_was_read_to_its_end_was_not_cancelled(
+    sandbox: Sandbox, traces: Traces, way: str
+) -> None:
+    """Leaving its block afterwards changes nothing of what it came to."""
+    if way == "async":
+        async with sandbox.stream_code("1/0") as events:
+            assert [event async for event in events]
+    else:
+        with sandbox.stream_code("1/0") as stream:
+            assert list(stream)
+    assert "error.type" not in attributes(traces.span())
 
 
 def test_a_stream_that_is_lost_ends_its_span(sandbox: Sandbox, traces: Traces) -> None:

@@ -254,10 +254,11 @@ def test_more_files_than_are_looked_at_are_told_as_such(
         workspace.forget(moment)
 
 
-def test_what_is_mounted_nowhere_is_watched_by_nobody(tmp_path: Path) -> None:
+def test_what_is_mounted_nowhere_is_watched_by_nobody() -> None:
     """Of a file system that is not listed, nothing is known."""
     reader, writer = os.pipe()
     try:
         assert not is_watched(reader)
     finally:
-        os.close(reader), os.close(writer)
+        os.close(reader)
+        os.close(writer)
