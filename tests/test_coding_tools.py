@@ -268,6 +268,16 @@ def test_an_edit_keeps_the_mode_and_replaces_in_one_step(clean: Sandbox) -> None
     assert printed(command(clean, "./run.sh")) == "2\n"
 
 
+def test_an_edit_leaves_a_file_to_its_owner(clean: Sandbox) -> None:
+    """A file that the developer made as somebody else stays theirs."""
+    clean.write_file("theirs", "1")
+    path = clean.workspace.root / "theirs"
+    os.chown(path, 1234, 4321)
+    call(clean, "edit_file", path="theirs", old="1", new="2")
+    assert path.read_text() == "2"
+    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 4321)
+
+
 def test_text_that_is_there_twice_is_not_guessed(clean: Sandbox) -> None:
     """The model is told how often and where, and nothing is changed."""
     data = b"x\n" * 3

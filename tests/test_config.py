@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from kern_tools import Sandbox
 from kern_tools.config import Budget, MountSpec, SandboxConfig
 from kern_tools.faults import ConfigError
 from kern_tools.option_table import CAPABILITIES
@@ -455,6 +456,16 @@ def test_a_changed_copy_is_checked_as_a_whole() -> None:
         config.replace(tmpfs={"/tmp": "1g"})
     with pytest.raises(ConfigError, match="did you mean timeout_s"):
         config.replace(timeout=5)
+
+
+def test_options_beside_a_config_change_a_copy_of_it() -> None:
+    """They are checked as a whole, and the config given stays as it was."""
+    config = SandboxConfig(timeout_s=7, memory_mb=256)
+    assert Sandbox(config, memory_mb=128).config == config.replace(memory_mb=128)
+    assert Sandbox(config).config is config
+    assert config.memory_mb == 256
+    with pytest.raises(ConfigError):
+        Sandbox(config, prewarm=-1)
 
 
 def test_a_config_survives_pickle_and_copy() -> None:

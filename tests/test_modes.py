@@ -8,11 +8,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from kern_tools import FaultType, Sandbox, SandboxError
 from kern_tools.sandbox_contract import box_processes, kern_processes
+
+from .standstill import Standstill
 
 
 @pytest.fixture
@@ -251,6 +254,17 @@ def test_no_box_waits_where_none_is_wanted() -> None:
     with Sandbox(prewarm=0) as sandbox:
         assert sandbox.wait_ready()
         assert box_processes(sandbox) == []
+
+
+def test_a_wait_for_warm_boxes_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Who has no time is told that they are not ready, and calls go on."""
+    standstill = Standstill(monkeypatch, tmp_path)
+    with Sandbox(prewarm=0, timeout_s=20) as first:
+        first.describe()
+    with standstill.held(), Sandbox(prewarm=1) as sandbox:
+        assert not sandbox.wait_ready(0)
 
 
 def test_a_warm_box_serves_one_call() -> None:

@@ -28,8 +28,11 @@ from kern_tools import (
     SandboxPool,
     keeping,
 )
+from kern_tools.conversations import Conversation
 from kern_tools.facts import SandboxFacts
+from kern_tools.lease import until_left
 from kern_tools.sandbox_contract import box_processes
+from kern_tools.seats import Seat
 
 from .hosts import innermost, wait_until
 from .standstill import Standstill
@@ -527,6 +530,21 @@ def test_a_sandbox_that_its_user_closed_is_opened_again() -> None:
         with pool.get("t1"):
             pass
         assert pool.get("t1").run_code("1").files_lost
+
+
+def test_a_sandbox_that_its_user_closed_makes_room() -> None:
+    """Nobody can use it any more, however lately it was used."""
+    with pool_of(max_sandboxes=2) as pool:
+        kept = pool.get("t1")
+        with pool.lease("t1"):
+            pool.get("t2").close()
+            pool.get("t3")
+        assert pool.get("t1") is kept
+
+
+def test_a_seat_that_is_not_being_left_is_not_waited_for() -> None:
+    """It was left, or kept after all, since somebody asked for it."""
+    assert until_left(Seat(Conversation(None, "t1"))).done()
 
 
 # life

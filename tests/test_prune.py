@@ -17,6 +17,7 @@ from kern_tools import Sandbox
 from kern_tools.cli import app
 from kern_tools.faults import HostError
 from kern_tools.ownership import dead_owner, owned_folder, owner, tokens
+from kern_tools.processes import _first_line, box_process
 from kern_tools.prune import PruneReport, _prune_ours
 from kern_tools.prune import prune as prune_all
 
@@ -226,6 +227,22 @@ def test_a_mark_is_only_taken_from_the_dead() -> None:
         folder.rmdir()
 
 
+def test_a_name_is_read_from_a_file_alone(tmp_path: Path) -> None:
+    """Code in a box may put anything in the place of what tells its name."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "file").write_bytes(b"kt-\xff\nnext")
+    for name in ("pipe", "link", ".", "none"):
+        assert _first_line(tmp_path / name) == ""
+    assert _first_line(tmp_path / "file") == "kt-\ufffd"
+
+
+def test_a_process_that_is_gone_has_no_box() -> None:
+    """It may end in any moment of a look."""
+    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    assert box_process(most + 1) is None
+
+
 # The command
 
 
@@ -237,5 +254,7 @@ def test_the_command_says_what_it_removed(marks: Path) -> None:
     assert f"would remove workspace {workspace}\n" in looked.stdout
     done = runner.invoke(app, command)
     assert f"removed workspace {workspace}\n" in done.stdout
+    nothing = runner.invoke(app, command).stdout
+    assert nothing.startswith("nothing was left by killed processes")
     again = json.loads(runner.invoke(app, [*command, "--json"]).stdout)
     assert (again["processes"], again["workspaces"]) == (0, [])

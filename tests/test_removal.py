@@ -156,6 +156,27 @@ def test_folders_are_removed_one_after_the_other(
     assert remains() == []
 
 
+@pytest.mark.usefixtures("slow")
+def test_where_no_thread_can_be_had_the_next_one_removes_it_too(
+    remains: Callable[[], list[Path]],
+) -> None:
+    """A folder waits aside until then, or for the end of the process."""
+    wait_removed()
+    first, second = (owned_folder("deps") for _ in range(2))
+    for folder in (first, second):
+        (folder / "file").write_text("x")
+    usual = threading.stack_size(1 << 46)  # more than there is
+    try:
+        discard_folder(first)
+    finally:
+        threading.stack_size(usual)
+    assert not first.exists()
+    assert len(remains()) == 2
+    discard_folder(second)
+    wait_removed()
+    assert remains() == []
+
+
 LONG = (
     "from kern_tools import ownership, removal\n"
     "from kern_tools.workspace import Workspace\n"
@@ -256,6 +277,27 @@ def test_a_forked_child_removes_nothing() -> None:
         assert workspace.read_file("a") == b"x"
         workspace.close()
         assert not workspace.root.exists()
+    """)
+
+
+def test_a_forked_child_holds_nothing_that_its_parent_removes() -> None:
+    """What waits for the background is the parent's alone."""
+    ordinary("""
+        import threading
+        from kern_tools import removal
+        removal.AT_ONCE_S = 0.0
+        threading.stack_size(1 << 46)  # no thread can be had
+        workspace = Workspace.create()
+        workspace.write_file("a", "x")
+        workspace.close()
+        def holds():
+            held = [f"/proc/self/fd/{number}" for number in range(99)]
+            names = [os.readlink(path) for path in held if os.path.exists(path)]
+            return sum("kern-tools-gone-" in name for name in names)
+        child = os.fork()
+        if not child:
+            os._exit(holds())
+        assert (holds(), os.waitpid(child, 0)[1]) == (1, 0)
     """)
 
 

@@ -396,6 +396,14 @@ def test_a_failed_setup_shows_the_installers_own_message() -> None:
     assert "No matching distribution" in error.fault.message
 
 
+def test_a_setup_whose_box_does_not_start_says_why() -> None:
+    """Nothing of the line ran: the words are those of what builds boxes."""
+    error = refused(setup="true", apparmor="no-such-profile")
+    assert error.code == "setup"
+    assert "run `kern-tools doctor`" in str(error)
+    assert "no-such-profile" in str(error).partition("last lines:")[2]
+
+
 def test_a_failed_setup_is_not_kept(fresh_cache: Path) -> None:
     """Nothing is left of it, and the next sandbox tries again."""
     for _ in range(2):

@@ -34,3 +34,22 @@ def test_a_kernel_that_cannot_be_replaced_says_why(tmp_path: Path) -> None:
         assert (result.fault.type, result.fault.reason) == ("startup_failed", "mount")
         folder.mkdir()
         assert sandbox.run_code("x").results[0].text == "1"
+
+
+async def test_setup_code_that_fails_in_a_later_box_is_told_to_async_callers_too(
+    tmp_path: Path,
+) -> None:
+    """What it needs was there when the sandbox opened, and is gone."""
+    (tmp_path / "data").touch()
+    with Sandbox(
+        mode="kernel", setup_code="x = open('data').read()", workspace=tmp_path
+    ) as sandbox:
+        sandbox.reset()
+        (tmp_path / "data").unlink()
+        result = await sandbox.arun_code("x")
+        assert result.fault is not None
+        assert (result.fault.type, result.fault.reason) == (
+            "startup_failed",
+            "setup_code",
+        )
+        assert "No such file or directory: 'data'" in result.fault.message

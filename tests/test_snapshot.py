@@ -778,6 +778,18 @@ def test_a_restore_says_what_is_other_here(
         assert word in note
 
 
+def test_a_restore_into_what_is_the_same_says_nothing(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """The same mode, packages and variables, whatever their values are."""
+    saved = SandboxConfig(env={"TOKEN": SECRET}, packages=["pydantic"])
+    here = SandboxConfig(env={"TOKEN": "other"}, packages=["pydantic"])
+    image = ImageRef("new:2", host_python=True)
+    save_snapshot(workspace, tmp_path / "s", config=saved, image=image)
+    restored = restore_snapshot(workspace, tmp_path / "s", config=here, image=image)
+    assert restored.notes == ()
+
+
 def test_what_a_snapshot_says_is_bounded_in_notes(
     workspace: Workspace, tmp_path: Path
 ) -> None:

@@ -444,6 +444,24 @@ def shown(feed: Callable[[Transcript], object], **terminal: Any) -> str:
     return captured.get()
 
 
+def test_a_terminal_waits_for_the_rest_of_a_line() -> None:
+    """A piece that ends no line is shown with what follows."""
+
+    def feed(transcript: Transcript) -> None:
+        transcript(started())
+        for text in ("o", "n", "e\n"):
+            transcript(OutputEvent("a", "stdout", text))
+        transcript(finished(ExecutionResult(stdout="one\n")))
+        transcript(
+            LoopFinished(
+                turns=1, reason="done", text="", input_tokens=0, output_tokens=0
+            )
+        )
+
+    lines = shown(feed, code=False).splitlines()
+    assert lines == ["> run_code", "| one", "= exit 0  12 ms", "ended: done, 1 turn"]
+
+
 def test_a_terminal_shows_lines_while_they_come() -> None:
     """Whole lines at once, the last one with the verdict, and none of them twice."""
 

@@ -21,6 +21,8 @@ from kern_tools.sandbox_contract import kern_processes
 from kern_tools.vitals import Vitals
 from tests.depth import depth
 
+from .hosts import ended
+
 NET_S = 60
 LEFT_BEHIND = """\
 import os, time
@@ -111,6 +113,25 @@ def test_what_was_killed_has_ceased_before_and_after_it_is_reaped() -> None:
         assert vitals.have_ceased()
         with pytest.raises(OSError, match="No such file"):
             Vitals(running.pid)
+
+
+def test_a_host_without_descriptors_left_loses_none() -> None:
+    """Where only the first of two can be had, it is given back."""
+    said = ended(
+        "import resource\n"
+        "from kern_tools.vitals import Vitals\n"
+        "free = os.dup(0)\n"
+        "os.close(free)\n"
+        "usual = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, usual[1]))\n"
+        "try:\n"
+        "    Vitals(os.getpid())\n"
+        "except OSError as error:\n"
+        "    say(error.strerror)\n"
+        "say(os.dup(0) == free)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, usual)\n"
+    )
+    assert said == ["Too many open files", "True"]
 
 
 def status(pid: int) -> str:

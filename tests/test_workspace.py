@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from kern_tools.faults import SandboxClosed, WorkspaceError
 from kern_tools.workspace import READ_LIMIT_BYTES, Workspace
+from kern_tools.workspace_cap import CapWatch
 
 
 def page(workspace: Workspace, path: str) -> bytes:
@@ -195,3 +197,23 @@ def test_a_write_that_fails_keeps_the_old_file(workspace: Workspace) -> None:
     assert code == "no_space"
     assert workspace.read_file("a") == b"old"
     assert [path.name for path in workspace.root.iterdir()] == ["a"]
+
+
+def test_a_workspace_says_where_it_is_and_whether_it_is_open(tmp_path: Path) -> None:
+    """For who debugs what uses it."""
+    with closing(Workspace.at(tmp_path)) as workspace:
+        assert repr(workspace) == f"<Workspace {str(tmp_path)!r}, open>"
+    assert repr(workspace) == f"<Workspace {str(tmp_path)!r}, closed>"
+
+
+def test_a_watch_over_a_workspace_that_is_closed_ends(tmp_path: Path) -> None:
+    """There is nothing to be full any more, and nobody is told that it is."""
+    told = threading.Event()
+    workspace = Workspace.at(tmp_path)
+    watch = CapWatch(workspace, 1 << 30, told.set)
+    (thread,) = (t for t in threading.enumerate() if t.name == "kern-tools-cap")
+    workspace.close()
+    thread.join(60)
+    assert not thread.is_alive()
+    watch.stop()
+    assert not told.is_set()
