@@ -17,6 +17,7 @@ from kern_tools import ConfigError, Sandbox, SandboxConfig, SandboxError
 from kern_tools.engine import engine
 from kern_tools.host import host_report
 from kern_tools.image import ensure_image
+from kern_tools.sandbox_contract import kern_processes
 from tests.depth import depth
 
 
@@ -239,6 +240,22 @@ def test_prompt_and_results_say_whether_limits_bind(mode: str) -> None:
         assert sandbox.describe().limits_enforced == enforced
         assert sandbox.run_code("1").limits_enforced == enforced
         assert ("enforces no limit" in sandbox.system_prompt()) == (enforced is False)
+
+
+def test_what_has_no_memory_cap_is_not_said_to_be_short_of_it() -> None:
+    """A box that the host killed was killed; there is no option to blame."""
+    code = "open('on', 'w').close()\nimport time; time.sleep(60)"
+    with Sandbox(prewarm=0, memory_mb=None) as sandbox, ThreadPoolExecutor(1) as pool:
+        sandbox.run_code("")  # whether caps bind is known from now on
+        os.mkfifo(sandbox.workspace.root / "on")
+        running = pool.submit(sandbox.run_code, code)
+        (sandbox.workspace.root / "on").read_bytes()
+        for pid in kern_processes(sandbox):
+            os.kill(pid, signal.SIGKILL)
+        fault = running.result().fault
+    assert fault is not None
+    assert (fault.type, fault.actor) == ("killed", "operator")
+    assert "memory" not in fault.message
 
 
 def test_options_that_are_no_options_are_refused_at_once() -> None:

@@ -17,6 +17,7 @@ from kern_tools import (
     FaultPolicy,
     FaultType,
     Sandbox,
+    SandboxClosed,
     SandboxFault,
     Stop,
     StopReason,
@@ -383,6 +384,15 @@ async def test_calls_of_one_turn_are_no_repeats_of_each_other(
     assert [ran(reply).repeats for reply in replies] == [0, 0, 0]
     (again,) = run_turn(calls[:1])
     assert (ran(again).repeats, again.call_id) == (1, "c0")
+
+
+@pytest.mark.parametrize("run", [run_turn, arun_turn])
+async def test_a_turn_of_a_closed_sandbox_raises(sandbox: Sandbox, run: Any) -> None:
+    """As one call does, once nothing of the others is left."""
+    sandbox.close()
+    calls = [Call(tool(sandbox), FAILS, f"c{n}") for n in range(2)]
+    with pytest.raises(SandboxClosed):
+        run_turn(calls) if run is run_turn else await arun_turn(calls)
 
 
 def test_threads_may_share_a_watch(sandbox: Sandbox) -> None:

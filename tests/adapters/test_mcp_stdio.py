@@ -19,6 +19,7 @@ from kern_tools.adapters.mcp import result_of
 from kern_tools.cli import app
 from kern_tools.running import UNUSABLE
 from tests.depth import partly
+from tests.test_cli import on_a_terminal
 
 from .cells import CHARTS, WAITS, Gate
 from .mcp_clients import IS_OLD, PROGRAM, BareClient, Told, bare, dumped, spawned
@@ -237,3 +238,11 @@ def test_without_the_sdk_it_names_the_extra() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (UNUSABLE, "")
     assert "pip install 'kern-tools[mcp]'" in done.stderr
+
+
+def test_who_starts_it_by_hand_is_told_what_it_is_for() -> None:
+    """On a terminal nobody speaks the protocol; the rest goes on as ever."""
+    shown = on_a_terminal("mcp", "--image", "localhost/none:1", "--offline")
+    hint, error, *_ = shown.splitlines()
+    assert hint.startswith("kern-tools mcp speaks the Model Context Protocol on stdin")
+    assert error.startswith("error: the image 'localhost/none:1' is not present")
