@@ -165,7 +165,7 @@ def test_where_no_thread_can_be_had_the_next_one_removes_it_too(
     first, second = (owned_folder("deps") for _ in range(2))
     for folder in (first, second):
         (folder / "file").write_text("x")
-    usual = threading.stack_size(1 << 46)  # more than there is
+    usual = threading.stack_size(1 << 47)  # more than there is
     try:
         discard_folder(first)
     finally:
@@ -286,7 +286,7 @@ def test_a_forked_child_holds_nothing_that_its_parent_removes() -> None:
         import threading
         from kern_tools import removal
         removal.AT_ONCE_S = 0.0
-        threading.stack_size(1 << 46)  # no thread can be had
+        threading.stack_size(1 << 47)  # no thread can be had
         workspace = Workspace.create()
         workspace.write_file("a", "x")
         workspace.close()
