@@ -114,7 +114,7 @@ test-openai2: $(READY2)
 	$(VENV2)/bin/pytest -n 2 --dist loadfile $(OPENAI2) $(ARGS)
 
 test-vm: $(READY)
-	$(BIN)/pytest tests/vm -m 'vm and not verify' $(ARGS)
+	$(BIN)/pytest tests/vm -m 'vm and not verify' -o faulthandler_timeout=0 $(ARGS)
 
 test-cluster: $(READY)
 	$(BIN)/pytest tests/cluster -m cluster $(ARGS)
@@ -188,7 +188,7 @@ verify-openai2: $(READY2)
 	-k 'runs and (05 or 06)'
 
 verify-vm: $(READY)
-	$(BIN)/pytest tests/vm -m vm $(ARGS)
+	$(BIN)/pytest tests/vm -m vm -o faulthandler_timeout=0 $(ARGS)
 
 verify:
 	.ci/run whole
