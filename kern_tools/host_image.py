@@ -43,6 +43,7 @@ _WHEEL_LIBRARIES = (
     "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1"
     " libm.so.6 libz.so.1 libnss_files.so.2 libnss_dns.so.2 libresolv.so.2"
 )
+_LOCALES = ("/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8")
 _CERTIFICATES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -164,7 +165,7 @@ def _tools() -> dict[str, Path]:
 def _add_settings(tree: Tree) -> None:
     for name, text in _ETC.items():
         tree.write(f"etc/{name}", text.encode())
-    for locale in map(Path, ("/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8")):
+    for locale in map(Path, _LOCALES):
         if locale.is_dir():
             tree.copy_folder(str(locale).lstrip("/"), locale)
             break

@@ -19,6 +19,7 @@ from .ownership import owned_folder, remove_folder
 
 Progress = Callable[[str], None]
 
+_MEMORY = Path("/dev/shm")
 _BUILD_WAIT_S = 900.0
 _WORDS_KEPT_CHARS = 2000
 
@@ -181,11 +182,10 @@ def scratch_folder(need_bytes: int) -> Generator[Path]:
     Raises:
         SandboxError: A file could not be read or written meanwhile.
     """
-    memory = Path("/dev/shm")
     parent = None
-    if memory.is_dir() and os.access(memory, os.W_OK):
-        room = shutil.disk_usage(memory).free
-        parent = memory if room > 4 * need_bytes else None
+    if os.access(_MEMORY, os.W_OK):
+        room = shutil.disk_usage(_MEMORY).free
+        parent = _MEMORY if room > 4 * need_bytes else None
     try:
         folder = owned_folder("image", parent)
         try:

@@ -97,7 +97,7 @@ def _by_shell(reference: str) -> Inventory | None:
         return None
     if answer.returncode == 0:
         return _of(answer.stdout.split())
-    return _one_by_one(reference) if answer.returncode == _NOT_FOUND else None
+    return _one_by_one(reference)
 
 
 def _one_by_one(reference: str) -> Inventory | None:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kern_tools import Sandbox, SandboxPool
+from kern_tools import Sandbox, SandboxPool, inventory
 from kern_tools.binary import find_kern
 from kern_tools.image import ensure_image
 from kern_tools.inventory import Inventory, image_inventory
@@ -158,3 +158,26 @@ def test_an_absent_image_is_hoped_for(registry: Registry) -> None:
         facts = pool.describe()
         assert not facts.looked_into
         assert "as far as the image has them" in pool.system_prompt()
+
+
+@pytest.mark.parametrize("program", ["sh", "bash"])
+def test_a_program_that_refuses_to_answer_is_hoped_for(
+    registry: Registry, program: str
+) -> None:
+    """What an image has is not told by halves where one of its programs fails."""
+    refuses = {f"bin/{program}": b"#!/bin/false"}
+    registry.push(f"refuses-{program}", joined(busybox_layer(("false",)), refuses))
+    image = f"{registry.host}/refuses-{program}:1"
+    ensure_image(image)
+    assert image_inventory(image) is None
+
+
+def test_an_image_that_takes_too_long_to_answer_is_hoped_for(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for ever to hear what it has."""
+    registry.push("silent", busybox_layer(("sh", "echo", "cat")))
+    image = f"{registry.host}/silent:1"
+    ensure_image(image)
+    monkeypatch.setattr(inventory, "_WAIT_S", 1e-6)
+    assert image_inventory(image) is None
