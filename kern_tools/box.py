@@ -181,9 +181,9 @@ class Box:
         if self.control is not None:
             self._send_driver(self.control)
         else:
+            assert self._service is not None
             self.watch(self._kern.alive, self._on_alive)
-            if self._service is not None:
-                self._service.listen()
+            self._service.listen()
 
     def _send_driver(self, control: socket.socket) -> None:
         assert self.launch.driver is not None
@@ -591,13 +591,6 @@ class Box:
             if descriptor >= 0:
                 os.close(descriptor)
         self.inside = self._mounts = -1
-
-    def abandon(self) -> None:
-        """Kill the box without waiting."""
-        if self.inside >= 0:
-            send_signal(self.inside, signal.SIGKILL)
-        else:
-            self._kern.kill()
 
     def _descriptors(self) -> list[int]:
         control = -1 if self.control is None else self.control.fileno()

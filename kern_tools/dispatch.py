@@ -51,10 +51,6 @@ class Dispatch:
         """Run the call when its turn comes; `call.done` tells."""
         self._engine.post(partial(self._queue, call))
 
-    def submit_here(self, call: Call) -> None:
-        """Do as `submit`, for a caller who waits for the call anyway."""
-        self.submit(call)
-
     def end(self, call: Call, why: EndedBy) -> None:
         """Take a queued call out of the queue, or kill the box of a running one."""
         self._engine.post(lambda: self._end(call, why))

@@ -7,7 +7,6 @@ of its own.
 
 from __future__ import annotations
 
-import atexit
 import heapq
 import itertools
 import os
@@ -169,13 +168,10 @@ class Engine:
 
 
 class Child(Protocol):
-    """Something the engine holds for a process: ended at exit, forgotten in forks."""
+    """Something the engine holds for a process, and forgets in forks."""
 
     def forget(self) -> None:
         """Close the descriptors this process inherited; touch nothing else."""
-
-    def abandon(self) -> None:
-        """Kill what runs; the process is about to end."""
 
 
 def _guarded(call: Callable[[], None]) -> None:
@@ -207,11 +203,4 @@ def _after_fork_in_child() -> None:
         _engine = None
 
 
-def _at_exit() -> None:
-    if _engine is not None:
-        for child in list(_engine.children):
-            child.abandon()
-
-
 os.register_at_fork(after_in_child=_after_fork_in_child)
-atexit.register(_at_exit)

@@ -229,6 +229,10 @@ os.register_at_fork(after_in_child=private_folder.cache_clear)
 def _private_env_file(env: Mapping[str, str]) -> Path:
     path = private_folder() / secrets.token_hex(8)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.writelines(f"{name}={value}\n" for name, value in env.items())
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(f"{name}={value}\n" for name, value in env.items())
+    except OSError:
+        path.unlink()
+        raise
     return path

@@ -26,8 +26,8 @@ from .waiting import await_for, wait_for
 
 if TYPE_CHECKING:
     from .deps import Deps
-    from .dispatch import Dispatch
     from .image import ImageRef
+    from .shortcut import LendingDispatch
     from .underway import Opening
     from .workspace import Workspace
 
@@ -110,7 +110,7 @@ class Opened:
         return self._holdings.deps
 
     @property
-    def dispatch(self) -> Dispatch:
+    def dispatch(self) -> LendingDispatch:
         """Takes calls to boxes."""
         return self._holdings.dispatch
 

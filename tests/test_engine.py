@@ -1,0 +1,144 @@
+"""The one thread that holds all boxes: what waits for it, and what it survives."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+
+from kern_tools import Sandbox, SandboxClosed, SandboxError
+from kern_tools.dispatch import Dispatch
+from kern_tools.engine import engine
+from kern_tools.launch import private_folder
+
+from .adapters.cells import WAITS, Gate
+from .hosts import wait_until
+
+NET_S = 60  # what hangs ends the test; nothing is measured
+RUNS = "open('ran', 'w').close()"
+
+
+@contextmanager
+def nothing_starts() -> Generator[None]:
+    """Take every place in which a box could be started."""
+    house, taken = engine(), list[int]()
+    for number in range(house._slots):
+        house.post(lambda n=number: house.when_startable(lambda: taken.append(n)))
+    wait_until(lambda: len(taken) == house._slots)
+    try:
+        yield
+    finally:
+        for _ in taken:
+            house.post(house.started)
+
+
+@contextmanager
+def small_files() -> Generator[None]:
+    """Have no file of this process grow beyond a page."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        signal.signal(signal.SIGXFSZ, before)
+
+
+def dispatch_of(sandbox: Sandbox) -> Dispatch:
+    """Give what takes the calls of an open sandbox to boxes."""
+    opened = sandbox._opened
+    assert opened is not None
+    return opened.dispatch
+
+
+async def until_one_waits_to_start() -> None:
+    """Go on once a call has come that no place is free for."""
+    await asyncio.to_thread(wait_until, lambda: engine()._waiting)
+
+
+async def test_a_call_that_is_cancelled_before_its_box_starts_never_runs() -> None:
+    """The place that it waited for goes to others."""
+    async with Sandbox(prewarm=0) as sandbox:
+        with nothing_starts():
+            call = asyncio.create_task(sandbox.arun_code(RUNS))
+            await until_one_waits_to_start()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        assert (await sandbox.arun_code("print(2)")).stdout == "2\n"
+        assert sandbox.list_files() == []
+    wait_until(lambda: engine()._starting == 0)
+
+
+async def test_a_call_that_is_cancelled_before_its_turn_never_runs() -> None:
+    """Also where a box is ready for the next call."""
+    async with Sandbox(prewarm=1, max_running=1) as sandbox:
+        gate, waiting = Gate(sandbox), dispatch_of(sandbox)._waiting
+        calls = [asyncio.create_task(sandbox.arun_code(WAITS))]
+        await asyncio.to_thread(gate.wait)
+        calls.append(asyncio.create_task(sandbox.arun_code(RUNS)))
+        await asyncio.to_thread(wait_until, lambda: waiting)
+        assert await asyncio.to_thread(sandbox.wait_ready, NET_S)
+        for call in reversed(calls):
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        gate.close()
+        assert (await sandbox.arun_code("print(2)")).stdout == "2\n"
+        assert sandbox.list_files() == []
+
+
+async def test_an_interrupt_passes_over_a_call_without_a_box(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No code of it runs yet that could be told."""
+    async with Sandbox(prewarm=0) as sandbox:
+        with nothing_starts():
+            call = asyncio.create_task(sandbox.arun_code("print(1)"))
+            await until_one_waits_to_start()
+            sandbox.interrupt()
+        assert (await call).stdout == "1\n"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_call_that_comes_while_the_sandbox_closes_is_told() -> None:
+    """Its caller had looked before it was closed."""
+    with Sandbox(prewarm=0) as sandbox:
+        dispatch_of(sandbox).close().result(NET_S)
+        with pytest.raises(SandboxClosed):
+            sandbox.run_code(RUNS)
+
+
+def test_a_box_that_cannot_be_prepared_costs_the_call_alone() -> None:
+    """The host's own words are told; nothing is left, not even a place taken."""
+    with Sandbox(prewarm=0, env={"PYTHONWARNINGS": "ignore," * 1024}) as sandbox:
+        with small_files():
+            for _ in range(engine()._slots + 1):
+                with pytest.raises(SandboxError, match="too large") as caught:
+                    sandbox.run_code(RUNS)
+                assert caught.value.code == "host"
+            assert list(private_folder().iterdir()) == []
+        assert sandbox.run_code("print(1)").stdout == "1\n"
+
+
+def test_trouble_of_one_step_is_told_and_ends_no_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever goes wrong in the thread of all boxes, it goes on."""
+    went_on = threading.Event()
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    engine().post(fail)
+    engine().post(went_on.set)
+    assert went_on.wait(NET_S)
+    assert "ZeroDivisionError" in capsys.readouterr().err
