@@ -66,6 +66,8 @@ UNUSABLE: dict[str, tuple[object, str]] = {
     "code a list": ('{"code": ["1"]}', "`code` must be a string, not an array"),
     "code null": ('{"code": null}', "`code` must be a string, not null"),
     "unknown language": ({"code": "1", "language": "ruby"}, "not 'ruby'"),
+    "language a number": ({"code": "1", "language": 5}, "`language`"),
+    "an array in a string": ('"[1]"', "not '[1]'"),
     "negative timeout": ({"code": "1", "timeout_s": -1}, "or equal to 0.001"),
     "zero timeout": ({"code": "1", "timeout_s": 0}, "or equal to 0.001"),
     "timeout no number": ({"code": "1", "timeout_s": "soon"}, "must be a number"),
@@ -150,6 +152,11 @@ REPAIRED: dict[str, tuple[object, str, str]] = {
         "import math\nprint(math.pi)",
         "one escaping too many",
     ),
+    "escaped letter": (
+        {"code": "a = '\\u00e9'\\nprint(a)"},
+        "a = 'é'\nprint(a)",
+        "one escaping too many",
+    ),
     "escaped quotes": ({"code": 'print(\\"a\\")'}, 'print("a")', "one escaping"),
     "escaped fence": ({"code": "```py\\nprint(1)\\n```"}, "print(1)\n", "markdown"),
 }
@@ -167,6 +174,7 @@ KEPT: dict[str, str] = {
     "backticks at the end": "`x`",
     "fence in a string": "print('```')",
     "escape in a string": r"s='a\nb'; print(len(s))",
+    "operators like a fence": "a = [\n~~~\n5,\n~~~\n7]",
     "escaped escape": r"s='a\\nb'; print(len(s))",
     "regular expression": r"import re; print(re.findall('\d\n', '1\n'))",
     "readme in a string": 's = """\n```python\nprint(1)\n```\n"""\nprint(s)',

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import shutil
 import signal
 import threading
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from kern_tools import Sandbox, SandboxClosed, SandboxError
+from kern_tools.binary import find_kern
 from kern_tools.dispatch import Dispatch
 from kern_tools.engine import engine
 from kern_tools.launch import private_folder
@@ -50,6 +54,17 @@ def small_files() -> Generator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
         signal.signal(signal.SIGXFSZ, before)
+
+
+@contextmanager
+def few_descriptors() -> Generator[None]:
+    """Have this process open nothing more."""
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
 
 
 def dispatch_of(sandbox: Sandbox) -> Dispatch:
@@ -127,6 +142,47 @@ def test_a_box_that_cannot_be_prepared_costs_the_call_alone() -> None:
                 assert caught.value.code == "host"
             assert list(private_folder().iterdir()) == []
         assert sandbox.run_code("print(1)").stdout == "1\n"
+
+
+def test_a_call_that_no_descriptor_is_left_for_costs_the_box_alone() -> None:
+    """It is told, and the next call has a new box."""
+    with Sandbox(mode="kernel", track_files=False) as sandbox:
+        sandbox.run_code("1")
+        with few_descriptors(), pytest.raises(SandboxError) as caught:
+            sandbox.run_code("echo 1", "bash")
+        assert caught.value.code == "host"
+        again = sandbox.run_code("print(2)")
+        assert (again.stdout, again.state_new) == ("2\n", True)
+
+
+def test_a_kern_that_is_gone_costs_the_call_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while it is installed anew: the next call finds the new one."""
+    kern = tmp_path / "kern"
+    shutil.copy(find_kern(), kern)
+    monkeypatch.setenv("KERN_BIN", str(kern))
+    with Sandbox(prewarm=0) as sandbox:
+        kern.rename(tmp_path / "away")
+        with pytest.raises(SandboxError, match="No such file") as caught:
+            sandbox.run_code("1")
+        assert caught.value.code == "host"
+        (tmp_path / "away").rename(kern)
+        assert sandbox.run_code("print(1)").stdout == "1\n"
+
+
+def test_a_warm_box_that_is_ended_before_its_start_is_never_started() -> None:
+    """Closing waits for its place alone."""
+    with ThreadPoolExecutor(1) as threads:
+        before = set(engine().children)
+        with nothing_starts():
+            sandbox = Sandbox(prewarm=1).open()
+            wait_until(lambda: engine()._waiting)
+            closing = threads.submit(sandbox.close)
+            wait_until(lambda: dispatch_of(sandbox)._closed)
+        closing.result(NET_S)
+    assert set(engine().children) <= before
+    wait_until(lambda: engine()._starting == 0)
 
 
 def test_trouble_of_one_step_is_told_and_ends_no_other(

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import select
+import signal
+import termios
 import threading
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -95,6 +98,12 @@ def carrier_of(sandbox: Sandbox) -> Lender:
 def descriptors() -> int:
     """Count those that this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def unread(box: Box) -> bool:
+    """Whether a box has yet to read what it was sent."""
+    assert box.control is not None
+    return fcntl.ioctl(box.control, termios.TIOCOUTQ, bytes(4)) != bytes(4)
 
 
 def is_lent(sandbox: Sandbox) -> bool:
@@ -424,6 +433,37 @@ def test_a_box_that_cannot_be_asked_any_more_is_replaced(kernel: Sandbox) -> Non
     kernel.run_code("import os\nos.closerange(3, 100)")
     result = kernel.run_code("print(1)")
     assert (result.stdout, result.fault, result.state_new) == ("1\n", None, True)
+
+
+def test_a_box_that_is_killed_before_it_was_heard_is_no_trouble_of_ours(
+    own_kernel: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it was asked lies unread in its socket, which the system says in its way."""
+    (box,) = carrier_of(own_kernel)._boxes
+    signal.pidfd_send_signal(box.inside, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as threads, engine_held_up():
+        call = threads.submit(own_kernel.run_code, "1")
+        wait_until(lambda: unread(box))
+        signal.pidfd_send_signal(box.inside, signal.SIGKILL)
+    assert call.result(NET_S).fault_type == "killed"
+    assert own_kernel.run_code("1").state_new
+    assert capsys.readouterr().err == ""
+
+
+def test_values_that_are_shown_while_nobody_listens_are_all_there(
+    kernel: Sandbox,
+) -> None:
+    """The engine, which takes the call back, reads until it has heard them."""
+    code = (
+        f"import time\ntime.sleep({10 * HERE_S})\n"
+        "for n in range(40):\n    display(str(n) + 1000 * ' ')\n"
+        "open('shown', 'w').close()"
+    )
+    with ThreadPoolExecutor(1) as threads, engine_held_up():
+        call = threads.submit(kernel.run_code, code)
+        wait_until((kernel.workspace.root / "shown").exists)
+    said = [text.strip("' ") for text in shown(call.result(NET_S)) if text]
+    assert said == [str(n) for n in range(40)]
 
 
 def test_a_call_that_ends_its_box_at_once_says_so(kernel: Sandbox) -> None:

@@ -341,6 +341,22 @@ def test_a_call_in_a_loop_that_stands_still_holds_up_nobody(sandbox: Sandbox) ->
     assert [file.path for file in changed.files] == ["other"]
 
 
+def test_a_call_in_a_loop_that_stands_still_before_it_runs_begins_again(
+    sandbox: Sandbox,
+) -> None:
+    """Its turn went to another meanwhile; it runs when its loop does."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(sandbox.arun_code("print(8)"))
+    opened = sandbox._opened  # pyright: ignore[reportPrivateUsage]
+    assert opened is not None
+    while not opened.turns._line.spots:  # pyright: ignore[reportPrivateUsage]
+        loop.run_until_complete(asyncio.sleep(0))
+    called(sandbox)
+    assert loop.run_until_complete(task).stdout == "8\n"
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
 def test_a_call_dropped_with_its_loop_holds_up_nobody(sandbox: Sandbox) -> None:
     """A closed loop can never resume the coroutine, and nothing collects it."""
     gc.disable()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kern_tools.descriptors import read_at
 from kern_tools.faults import SandboxClosed, WorkspaceError
 from kern_tools.workspace import READ_LIMIT_BYTES, Workspace
 from kern_tools.workspace_cap import CapWatch
@@ -113,6 +114,17 @@ def test_a_part_of_a_file_is_read(workspace: Workspace) -> None:
         assert read == expected
     with pytest.raises(ValueError, match="cannot be negative"):
         workspace.read_range("a", offset_bytes=-1, limit_bytes=1)
+
+
+def test_a_file_that_became_shorter_is_read_to_its_end(workspace: Workspace) -> None:
+    """Code may cut it while its parts are read."""
+    workspace.write_file("a", "0123")
+    descriptor = os.open(workspace.root / "a", os.O_RDONLY)
+    try:
+        assert read_at(descriptor, 2, 100) == b"23"
+        assert read_at(descriptor, 9, 100) == b""
+    finally:
+        os.close(descriptor)
 
 
 def test_a_file_is_paged(workspace: Workspace) -> None:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kern_tools import descriptors
 from kern_tools.faults import WorkspaceError
 from kern_tools.workspace import Workspace
 from tests.depth import crossed
@@ -255,6 +256,51 @@ def test_a_directory_swapped_for_a_link_never_leads_outside(
             shown = {file.size for file in workspace.list_files()}
             assert len(SECRET) not in shown
     assert (outside / "secret.txt").read_bytes() == SECRET
+    assert sorted(path.name for path in outside.iterdir()) == ["secret.txt"]
+
+
+@pytest.mark.parametrize("operation", READS.values(), ids=READS)
+@pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
+def test_what_takes_a_files_place_once_it_was_looked_at_is_refused(
+    workspace: Workspace,
+    outside: Path,
+    operation: Operation,
+    plant: Callable[[Path, Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was opened is judged, and not what had been there."""
+    at, look = workspace.root / "a", descriptors.entry_mode
+    workspace.write_file("a", "harmless")
+
+    def look_early(parent: int, name: descriptors.Name) -> os.stat_result:
+        found = look(parent, name)
+        at.unlink()
+        plant(at, outside)
+        return found
+
+    monkeypatch.setattr(descriptors, "entry_mode", look_early)
+    before = open_descriptors()
+    assert code_of(lambda: operation(workspace, "a")) == "not_regular"
+    assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
+def test_what_takes_the_place_of_a_directory_just_made_is_refused(
+    workspace: Workspace,
+    outside: Path,
+    plant: Callable[[Path, Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is written through it."""
+    make = descriptors.make_directory
+
+    def make_in_vain(parent: int, name: descriptors.Name, mode: int = 0o777) -> None:
+        make(parent, name, mode)
+        (workspace.root / "new").rmdir()
+        plant(workspace.root / "new", outside)
+
+    monkeypatch.setattr(descriptors, "make_directory", make_in_vain)
+    assert code_of(lambda: workspace.write_file("new/a", "x")) == "not_regular"
     assert sorted(path.name for path in outside.iterdir()) == ["secret.txt"]
 
 
