@@ -21,6 +21,7 @@ from kern_tools.binary import find_kern
 from kern_tools.dispatch import Dispatch
 from kern_tools.engine import engine
 from kern_tools.launch import private_folder
+from kern_tools.supervisor import Supervisor
 
 from .adapters.cells import WAITS, Gate
 from .hosts import wait_until
@@ -171,16 +172,25 @@ def test_a_kern_that_is_gone_costs_the_call_alone(
         assert sandbox.run_code("print(1)").stdout == "1\n"
 
 
-def test_a_warm_box_that_is_ended_before_its_start_is_never_started() -> None:
+def test_a_warm_box_that_is_ended_before_its_start_is_never_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Closing waits for its place alone."""
+    started: list[object] = []
+
+    def start(kern: Supervisor, *_: object, **__: object) -> None:
+        started.append(kern)
+
     with ThreadPoolExecutor(1) as threads:
         before = set(engine().children)
         with nothing_starts():
             sandbox = Sandbox(prewarm=1).open()
             wait_until(lambda: engine()._waiting)
+            monkeypatch.setattr(Supervisor, "start", start)
             closing = threads.submit(sandbox.close)
             wait_until(lambda: dispatch_of(sandbox)._closed)
         closing.result(NET_S)
+    assert started == []
     assert set(engine().children) <= before
     wait_until(lambda: engine()._starting == 0)
 

@@ -444,7 +444,9 @@ def test_a_box_that_is_killed_before_it_was_heard_is_no_trouble_of_ours(
     with ThreadPoolExecutor(1) as threads, engine_held_up():
         call = threads.submit(own_kernel.run_code, "1")
         wait_until(lambda: unread(box))
-        signal.pidfd_send_signal(box.inside, signal.SIGKILL)
+        for ended in (box._kern.pidfd, box.inside):  # each holds the socket's other end
+            signal.pidfd_send_signal(ended, signal.SIGKILL)
+            assert wait_gone(ended, NET_S)
     assert call.result(NET_S).fault_type == "killed"
     assert own_kernel.run_code("1").state_new
     assert capsys.readouterr().err == ""
