@@ -461,6 +461,7 @@ def test_values_that_are_shown_while_nobody_listens_are_all_there(
         "for n in range(40):\n    display(str(n) + 1000 * ' ')\n"
         "open('shown', 'w').close()"
     )
+    kernel.run_code("1")
     with ThreadPoolExecutor(1) as threads, engine_held_up():
         call = threads.submit(kernel.run_code, code)
         wait_until((kernel.workspace.root / "shown").exists)
