@@ -12,6 +12,7 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,9 @@ RUNS = "open('ran', 'w').close()"
 def nothing_starts() -> Generator[None]:
     """Take every place in which a box could be started."""
     house, taken = engine(), list[int]()
-    for number in range(house._slots):
-        house.post(lambda n=number: house.when_startable(lambda: taken.append(n)))
+    take = partial(taken.append, 1)
+    for _ in range(house._slots):
+        house.post(partial(house.when_startable, take))
     wait_until(lambda: len(taken) == house._slots)
     try:
         yield
