@@ -21,7 +21,7 @@ from kern_tools import Sandbox, SandboxClosed, SandboxError
 from kern_tools.binary import find_kern
 from kern_tools.dispatch import Dispatch
 from kern_tools.engine import engine
-from kern_tools.launch import private_folder
+from kern_tools.launch import Launch, private_folder
 from kern_tools.supervisor import Supervisor
 
 from .adapters.cells import WAITS, Gate
@@ -178,17 +178,19 @@ def test_a_warm_box_that_is_ended_before_its_start_is_never_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Closing waits for its place alone."""
-    started: list[object] = []
+    started: list[Supervisor] = []
+    start = Supervisor.start
 
-    def start(kern: Supervisor, *_: object, **__: object) -> None:
+    def noted(kern: Supervisor, launch: Launch, **streams: int) -> None:
         started.append(kern)
+        start(kern, launch, **streams)
 
     with ThreadPoolExecutor(1) as threads:
         before = set(engine().children)
         with nothing_starts():
             sandbox = Sandbox(prewarm=1).open()
             wait_until(lambda: engine()._waiting)
-            monkeypatch.setattr(Supervisor, "start", start)
+            monkeypatch.setattr(Supervisor, "start", noted)
             closing = threads.submit(sandbox.close)
             wait_until(lambda: dispatch_of(sandbox)._closed)
         closing.result(NET_S)
