@@ -128,6 +128,12 @@ def test_every_name_on_disk_can_be_spelled_and_found_again(raw: bytes) -> None:
     assert file_names(shown_name(public)) == (raw,)
 
 
+@pytest.mark.parametrize("path", ["\\ud800", "\\U00110000", "\\Uffffffff"])
+def test_an_escape_of_no_character_is_a_name_as_it_stands(path: str) -> None:
+    """A model may write it, and a file may be called so."""
+    assert file_names(path) == (path.encode(),)
+
+
 @given(st.text(alphabet=st.characters(exclude_categories=[])))
 def test_what_is_shown_has_no_controls(text: str) -> None:
     """Whatever comes in, nothing that moves a cursor or turns text comes out."""
