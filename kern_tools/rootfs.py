@@ -12,7 +12,7 @@ from .elf import is_elf, strip_symbols
 
 _WORTH_STRIPPING_BYTES = 65536
 _OWN_TESTS = r"/site-packages/.+/tests/"
-"""Half of pandas, and nothing that code in a box imports."""
+"""Half of pandas, and seldom imported; what is, each box compiles for itself."""
 
 
 class Tree:

@@ -62,7 +62,7 @@ class SessionBox(Lender):
         max_age_s: float,
         on_gone: Callable[[Box], None],
     ) -> None:
-        super().__init__(engine, 1, on_gone)
+        super().__init__(engine, max_running=1, on_gone=on_gone)
         self._launch = launch
         self._setup_code = setup_code
         self._setup_timeout_s = setup_timeout_s

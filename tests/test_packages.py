@@ -138,7 +138,7 @@ def test_compiled_code_comes_along(charts: str) -> None:
 
 
 def test_a_packages_own_tests_stay_uncompiled(tmp_path: Path) -> None:
-    """Nothing in a box imports them, and they are half of some packages."""
+    """They are half of some packages, and seldom imported."""
     source = tmp_path / "source.py"
     source.write_text("1\n")
     tree = Tree(tmp_path / "tree")
