@@ -41,6 +41,8 @@ NOTES_BYTES = 1 << 16
 MERGED_BYTES = 1 << 20
 """Kept of kern's stderr, and where it is the command's too."""
 KERN_END_S = 5.0
+_REFUSED = 1
+"""kern's exit status where it does not start a box."""
 FEW_BYTES = 1 << 13
 """Read at once of what is mostly small: a larger buffer costs more than its use."""
 _LOOKS = 8
@@ -93,12 +95,12 @@ class Box:
         self._on_unheard = on_unheard
         self._service: Service | None = None
         self._guest: weakref.ref[Call] | None = None  # its results may be large
-        merged = launch.driver is None and not launch.stderr_on_stdin
-        self._kern = Supervisor(MERGED_BYTES if merged else NOTES_BYTES)
+        self._kern = _supervisor(launch)
         self._split: int | None = None
         self._frames = FrameReader()
         self._gone = self._killed = self._leaves = False
         self._holds_slot = True
+        self._may_start_again = launch.filtered
         self._kern_timer: Timer | None = None
 
     @property
@@ -511,7 +513,28 @@ class Box:
             self._note_whole_story()
         if self.inside < 0:
             self._gone = True
-        self._advance()
+        refused = self.evidence.status == _REFUSED and not self.evidence.ran
+        if refused and self._may_start_again and not self._killed:
+            self._start_again()
+        else:
+            self._advance()
+
+    def _start_again(self) -> None:
+        """Start kern once more, which could not filter the box's network.
+
+        Two of its processes bring the box's loopback up, and about one box in 1,700 of
+        a busy host is refused as the one finds it up before it has its address. No code
+        has run by then, so a call loses nothing; a second refusal is told.
+        """
+        self._may_start_again = False
+        call = None if self._service is None else self._service.withdraw()
+        self._let_go()
+        self._kern = _supervisor(self.launch)
+        self._frames = FrameReader()
+        self._service = self._split = None
+        self._gone = self.ready = self.settled = False
+        self.evidence = Evidence()
+        self.start(call)
 
     def _advance(self) -> None:
         """Finish the call once its end is known, the box once both ends are seen."""
@@ -571,12 +594,15 @@ class Box:
     def _dispose(self) -> None:
         self._release_slot()
         self.launch.forget_env_file()
-        for descriptor in self._descriptors():
-            self.engine.unwatch(descriptor)
-        self.forget()
+        self._let_go()
         self.engine.children.discard(self)
         self.disposed = self._gone = True
         self._on_change(self)
+
+    def _let_go(self) -> None:
+        for descriptor in self._descriptors():
+            self.engine.unwatch(descriptor)
+        self.forget()
 
     # -- what the engine asks of a child
 
@@ -618,6 +644,11 @@ class Box:
         if self._holds_slot:
             self._holds_slot = False
             self.engine.started()
+
+
+def _supervisor(launch: Launch) -> Supervisor:
+    merged = launch.driver is None and not launch.stderr_on_stdin
+    return Supervisor(MERGED_BYTES if merged else NOTES_BYTES)
 
 
 def _receive(control: socket.socket, *, trusted: bool) -> tuple[bytes, list[int]]:

@@ -44,6 +44,7 @@ class Launch:
         life_s: The longest it may live, as kern was told.
         wanted: Modules that it imports while it waits, as a call would.
         stderr_on_stdin: The command's stderr arrives on what kern takes as stdin.
+        filtered: kern lets the box reach some domains only.
         env_file: A private file to remove once the box has read it.
     """
 
@@ -54,6 +55,7 @@ class Launch:
     life_s: float = 0
     wanted: tuple[str, ...] = ()
     stderr_on_stdin: bool = False
+    filtered: bool = False
     env_file: Path | None = field(default=None, repr=False)
 
     def forget_env_file(self) -> None:
@@ -125,6 +127,7 @@ class Launcher:
             mode=mode,
             life_s=life_s,
             wanted=tuple(wanted),
+            filtered=bool(self.config.egress_allow),
             env_file=env_file,
         )
 
@@ -145,6 +148,7 @@ class Launcher:
             argv=(*self._box(life_s, env_file), "--", *command),
             environ=self._environ(),
             stderr_on_stdin=shell,
+            filtered=bool(self.config.egress_allow),
             env_file=env_file,
         )
 

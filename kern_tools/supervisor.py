@@ -92,9 +92,11 @@ class Supervisor:
 
     def kill(self) -> None:
         """Kill kern and what is in its group; its scratch stays behind."""
-        if self.pid is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+        process = self._process
+        if process is None or self.pidfd < 0 or process.returncode is not None:
+            return  # another process may have its number by now
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
     def descriptors(self) -> list[int]:
         """Give what the engine may be watching."""
