@@ -11,8 +11,8 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from .faults import SandboxClosed, WorkspaceError
@@ -124,6 +124,22 @@ def open_directory(parent: int, name: Name) -> int:
         return os.open(name, _DIRECTORY, dir_fd=parent)
 
 
+class Lent:
+    """A descriptor of a held directory, for one block."""
+
+    __slots__ = ("_descriptor", "_directory")
+
+    def __init__(self, directory: HeldDirectory) -> None:
+        self._directory = directory
+
+    def __enter__(self) -> int:
+        self._descriptor = self._directory.another()
+        return self._descriptor
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._descriptor)
+
+
 class HeldDirectory:
     """The workspace itself, lent to threads while another may close it."""
 
@@ -137,9 +153,16 @@ class HeldDirectory:
         """Whether nothing can be lent any more."""
         return self._descriptor < 0
 
-    @contextmanager
-    def lent(self) -> Generator[int]:
+    def lent(self) -> Lent:
         """Lend a descriptor that stays good until the end of the block.
+
+        Raises:
+            SandboxClosed: The directory was given up before.
+        """
+        return Lent(self)
+
+    def another(self) -> int:
+        """Give a descriptor of one's own.
 
         Raises:
             SandboxClosed: The directory was given up before.
@@ -149,11 +172,7 @@ class HeldDirectory:
                 raise SandboxClosed(
                     f"the workspace {os.fspath(self._path)!r} is closed: open a new one"
                 )
-            descriptor = os.dup(self._descriptor)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+            return os.dup(self._descriptor)
 
     def give_up(self) -> int | None:
         """Lend nothing any more.
@@ -215,33 +234,52 @@ def read_at(descriptor: int, offset_bytes: int, wanted_bytes: int) -> bytes:
     return b"".join(pieces)
 
 
-@contextmanager
-def directory_at(
-    root: int, names: tuple[bytes, ...], request: Request, *, make: bool = False
-) -> Generator[int]:
-    """Walk down from the root and hold the last directory open.
+class directory_at:
+    """Walk down from the root and hold the last directory open during a block.
 
     Args:
         root: Descriptor of the workspace.
-        names: The raw names on the way.
+        names: The names on the way.
         request: Explains a part that is not a directory.
         make: Make directories that are missing.
-
-    Yields:
-        A descriptor, closed at the end of the block.
     """
-    held = os.dup(root)
-    try:
-        for name in names:
-            below = _step(held, name, request, make=make)
+
+    __slots__ = ("_held", "_make", "_names", "_request", "_root")
+
+    def __init__(
+        self,
+        root: int,
+        names: Sequence[Name],
+        request: Request,
+        *,
+        make: bool = False,
+    ) -> None:
+        self._root = self._held = root
+        self._names = names
+        self._request = request
+        self._make = make
+
+    def __enter__(self) -> int:
+        try:
+            for name in self._names:
+                below = _step(self._held, name, self._request, make=self._make)
+                self._let_go()
+                self._held = below
+        except BaseException:
+            self._let_go()
+            raise
+        return self._held
+
+    def __exit__(self, *error: object) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, self._root
+        if held != self._root:
             os.close(held)
-            held = below
-        yield held
-    finally:
-        os.close(held)
 
 
-def _step(parent: int, name: bytes, request: Request, *, make: bool) -> int:
+def _step(parent: int, name: Name, request: Request, *, make: bool) -> int:
     try:
         return open_directory(parent, name)
     except NotADirectoryError:
@@ -267,10 +305,11 @@ def make_directory(parent: int, name: Name, mode: int = 0o777) -> None:
 
 
 def _not_a_directory(
-    parent: int, name: bytes, request: Request, *, make: bool
+    parent: int, name: Name, request: Request, *, make: bool
 ) -> WorkspaceError:
     mode = entry_mode(parent, name).st_mode
-    where = f"its part {name.decode('utf-8', 'backslashreplace')!r}"
+    shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+    where = f"its part {shown!r}"
     if not stat.S_ISREG(mode):
         return request.refusal(mode, where)
     why = f"{where} is a file, so nothing can be below it; choose another directory"

@@ -156,8 +156,9 @@ def told(
         if old == mark or (old is None and not knew_all):
             continue
         total += 1
-        changed[public_name(name)] = FileInfo(
-            path=public_name(name),
+        path = public_name(name)
+        changed[path] = FileInfo(
+            path=path,
             size=mark[1],
             change="created" if old is None else "modified",
         )

@@ -264,8 +264,8 @@ class Tracking:
 _REQUEST = Request("look at", "")
 
 
-def _parts(prefix: str) -> tuple[bytes, ...]:
-    return tuple(os.fsencode(part) for part in prefix.split("/")[:-1])
+def _parts(prefix: str) -> list[str]:
+    return prefix.split("/")[:-1]
 
 
 def _status_at(parent: int, name: str) -> os.stat_result | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import struct
 import threading
 from functools import cache
@@ -50,6 +51,8 @@ class DirectoryEvents:
         self._queue: int = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
         if self._queue < 0:
             raise _last_error()
+        self._poll = select.poll()
+        self._poll.register(self._queue, select.POLLIN)
 
     def watch(self, directory: int, listener: Listener) -> int:
         """Tell `listener` of changes of a directory's entries, from now on.
@@ -86,11 +89,8 @@ class DirectoryEvents:
     def deliver(self) -> None:
         """Tell everybody what has happened until now."""
         with self._lock:
-            while True:
-                try:
-                    data = os.read(self._queue, _READ_BYTES)
-                except BlockingIOError:
-                    return
+            while self._poll.poll(0):
+                data = os.read(self._queue, _READ_BYTES)
                 self._tell(data)
                 if len(data) < _READ_BYTES - _MOST_BYTES:
                     return
