@@ -21,7 +21,7 @@ from .async_frameworks import async_adapters
 from .burst import burst
 from .cluster import clustered
 from .cold import cold_call
-from .conversations import conversations
+from .conversations import ASKED, MANY_CALLS, conversations
 from .ending import cancel, close
 from .frameworks import adapters
 from .fresh import first_call, image_present, imports
@@ -41,6 +41,7 @@ WORKLOADS: dict[str, Callable[[], AbstractContextManager[Workload]]] = {
     "resident": resident_call,
     "burst": burst,
     "conversations": conversations,
+    "conversations-long": partial(conversations, ASKED, MANY_CALLS),
     **{f"conversations-{n}": partial(conversations, n) for n in (1, 8, 256)},
     "cluster": clustered,
     "cancel": cancel,

@@ -13,6 +13,8 @@ from .harness import Contestant, Figure, Round, Workload
 from .rival import binding
 
 CALLS = 2
+"""Of a short conversation; a longer one has `MANY_CALLS`."""
+MANY_CALLS = 8
 ASKED = 64
 """Of how many something is asked."""
 NOTHING = (None, None)
@@ -21,28 +23,35 @@ _TIMEOUT_S = 120  # What takes long here is the queue for the processors.
 Open = Callable[[], AbstractContextManager[Any]]
 
 
-def converse(opened: Open, n: int) -> None:
-    """Open a sandbox, have the second call find what the first left, and close it."""
+def converse(opened: Open, n: int, calls: int) -> None:
+    """Open a sandbox, have later calls find what the first left, and close it."""
     with opened() as sandbox:
         first = sandbox.run_code(f"open('mine', 'w').write('{n}')\nprint({n})")
         assert first.stdout == f"{n}\n", first
-        second = sandbox.run_code("print(open('mine').read())")
-        assert second.stdout == f"{n}\n", second
+        for _ in range(calls - 1):
+            later = sandbox.run_code("print(open('mine').read())")
+            assert later.stdout == f"{n}\n", later
 
 
 @contextmanager
-def conversations(count: int = 64) -> Generator[Workload]:
+def conversations(count: int = 64, calls: int = CALLS) -> Generator[Workload]:
     """Compare our sandboxes with as many of the binding's.
 
     Args:
         count: How many there are at once.
+        calls: How many each makes.
     """
+    name = f"{count} conversation{'s'[: count > 1]}"
+    if calls != CALLS:
+        name += f" of {calls} calls"
     binding()  # What its first one does is done.
     with ThreadPoolExecutor(count) as threads:
 
         def all_of_them(opened: Open) -> Callable[[], None]:
             def run() -> None:
-                done = [threads.submit(converse, opened, n) for n in range(count)]
+                done = [
+                    threads.submit(converse, opened, n, calls) for n in range(count)
+                ]
                 for each in done:
                     each.result()
 
@@ -58,8 +67,8 @@ def conversations(count: int = 64) -> Generator[Workload]:
             return binding(timeout_s=_TIMEOUT_S)
 
         yield Workload(
-            name=f"{count} conversations",
-            about=f"{count} threads, each of which opens a sandbox, makes {CALLS} calls"
+            name=name,
+            about=f"{count} threads, each of which opens a sandbox, makes {calls} calls"
             " that print and share a file, and closes it, against the same with"
             " sandboxes of the binding at its default.",
             contestants=[
@@ -68,21 +77,20 @@ def conversations(count: int = 64) -> Generator[Workload]:
                 Contestant("resident", all_of_them(resident)),
             ],
             figures=[
-                _rate("fresh", count, *((1.0, 1.05) if count == ASKED else NOTHING)),
-                _rate("resident", count, *((1.5, 2.0) if count == ASKED else NOTHING)),
+                _rate("fresh", name, *((1.0, 1.05) if count == ASKED else NOTHING)),
+                _rate("resident", name, *((1.5, 2.0) if count == ASKED else NOTHING)),
             ],
             rounds=max(1, min(12, 3 * ASKED // count)) if count <= ASKED else 1,
             warm_up=int(count <= ASKED),
         )
 
 
-def _rate(ours: str, count: int, bar: float | None, goal: float | None) -> Figure:
+def _rate(ours: str, name: str, bar: float | None, goal: float | None) -> Figure:
     def ratio(r: Round) -> float:
         return r["binding"].wall_s / r[ours].wall_s
 
-    together = f"{count} conversation{'s'[: count > 1]}"
     return Figure(
-        f"{together}, calls per second: `{ours}` / the binding, cold",
+        f"{name}, calls per second: `{ours}` / the binding, cold",
         ratio,
         bar=bar,
         goal=goal,

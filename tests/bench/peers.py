@@ -19,6 +19,7 @@ from llama_index.tools.code_interpreter import (  # pyright: ignore[reportMissin
 from kern_tools import Sandbox
 from kern_tools.adapters.langchain import as_tools, result_of
 
+from .floor import two_pythons
 from .harness import Contestant, Figure, Workload
 from .paced import asked
 
@@ -120,7 +121,7 @@ def peers_paced() -> Generator[Workload]:
 @contextmanager
 def peers_kernel() -> Generator[Workload]:
     """Compare a kernel's cell with that of a Jupyter kernel, which has no sandbox."""
-    with Sandbox(mode="kernel") as sandbox, jupyter() as kernel:
+    with Sandbox(mode="kernel") as sandbox, jupyter() as kernel, two_pythons() as ask:
 
         def ours() -> None:
             result = sandbox.run_code("1+1")
@@ -129,16 +130,30 @@ def peers_kernel() -> Generator[Workload]:
         def theirs() -> None:
             assert kernel("1+1") == "2"
 
+        def alone() -> None:
+            assert ask(b"1+1") == b"2"
+
         yield Workload(
             name="peers, kernel",
             about="`run_code('1+1')` in `kernel` mode against `execute_interactive` of"
-            " jupyter_client with an ipykernel, which is no sandbox.",
-            contestants=[Contestant("jupyter", theirs), Contestant("ours", ours)],
+            " jupyter_client with an ipykernel, which is no sandbox; and against the"
+            " least that asking another Python can cost: an `eval` over a socket, with"
+            " no sandbox, no streams, no files and no limits.",
+            contestants=[
+                Contestant("jupyter", theirs),
+                Contestant("two Pythons", alone),
+                Contestant("ours", ours),
+            ],
             figures=[
                 Figure(
                     "kernel call / a Jupyter kernel, no sandbox",
                     lambda r: r["ours"].wall_s / r["jupyter"].wall_s,
                     goal=0.06,
+                ),
+                Figure(
+                    "two Pythons and a socket, nothing else / a Jupyter kernel",
+                    lambda r: r["two Pythons"].wall_s / r["jupyter"].wall_s,
+                    rival=False,
                 ),
             ],
             rounds=100,

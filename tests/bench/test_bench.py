@@ -20,6 +20,7 @@ from .table import BEGIN, END, placed, tables
 
 SMALL = WORKLOADS | {
     "conversations": partial(conversations, 4),
+    "conversations-long": partial(conversations, 3, 3),
     "conversations-256": partial(conversations, 5),
     "trace": partial(trace, TRACE[-4:]),
     "tracking": partial(tracking, 200),
