@@ -7,7 +7,6 @@ come from a registry that may be out of reach.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +17,7 @@ from llama_index.tools.code_interpreter import (  # pyright: ignore[reportMissin
 
 from kern_tools import Sandbox
 from kern_tools.adapters.langchain import as_tools, result_of
+from tests.debian import program
 
 from .floor import two_pythons
 from .harness import Contestant, Figure, Workload
@@ -26,13 +26,16 @@ from .paced import asked
 
 @contextmanager
 def bubblewrap() -> Generator[Callable[[str], str]]:
-    """Keep a session of llm-sandbox's bubblewrap backend open."""
+    """Keep a session of llm-sandbox's bubblewrap backend open.
+
+    Where bubblewrap is missing it is installed, which needs root.
+    """
     from llm_sandbox import (  # pyright: ignore[reportMissingTypeStubs]
         SandboxBackend,
         SandboxSession,
     )
 
-    assert shutil.which("bwrap"), "install bubblewrap, or leave this workload out"
+    program("bwrap", package="bubblewrap")
     session: Any = SandboxSession(lang="python", backend=SandboxBackend.BUBBLEWRAP)
     with session:
 
