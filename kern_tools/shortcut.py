@@ -7,6 +7,7 @@ come to its own end, is the engine's: it takes the box back.
 
 from __future__ import annotations
 
+import os
 import select
 import threading
 import time
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
     from .lending import Lender
 
 HERE_S = 0.005
+AWAKE_S = 0.001
+"""How long a lone caller does not sleep: to be woken takes longer than many a cell."""
 GONE_S = 0.05
 """How long a caller waits for the end of a box that it has killed, if it has to."""
+_SPARE_PROCESSOR = len(os.sched_getaffinity(0)) > 1
+_listening: set[Call] = set()  # of this process
+os.register_at_fork(after_in_child=_listening.clear)
 
 
 def serve_here(box: Box, call: Call) -> None:
@@ -57,15 +63,30 @@ def _hear_end(box: Box, call: Call) -> bool:
     poll = select.poll()
     poll.register(box.control, select.POLLIN)
     until_s = time.monotonic() + min(HERE_S, call.timeout_s)
-    while (left_s := until_s - time.monotonic()) > 0 and poll.poll(left_s * 1000):
-        frames = box.read_frames()
-        if frames is None:
-            return False
-        for kind, payload in frames:
-            call.take(kind, payload)
-        if call.exit_code is not None:
+    try:
+        _listening.add(call)
+        while _is_heard(poll, until_s):
+            frames = box.read_frames()
+            if frames is None:
+                return False
+            for kind, payload in frames:
+                call.take(kind, payload)
+            if call.exit_code is not None:
+                return True
+        return False
+    finally:
+        _listening.discard(call)
+
+
+def _is_heard(poll: select.poll, until_s: float) -> bool:
+    """Wait until the driver says something; tell whether it did in time."""
+    now_s = time.monotonic()
+    awake_until_s = min(now_s + AWAKE_S, until_s)
+    while _SPARE_PROCESSOR and len(_listening) == 1 and now_s < awake_until_s:
+        if poll.poll(0):
             return True
-    return False
+        now_s = time.monotonic()
+    return now_s < until_s and bool(poll.poll((until_s - now_s) * 1000))
 
 
 class LendingDispatch(Dispatch):

@@ -10,6 +10,7 @@ import select
 import signal
 import termios
 import threading
+import time
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -128,6 +129,25 @@ def test_a_call_that_takes_longer_is_taken_back_whole(kernel: Sandbox) -> None:
     result = kernel.run_code(SLOW)
     assert (result.stdout, shown(result)) == ("begun\n", ["'slept'"])
     assert shown(kernel.run_code("kept")) == ["1"]
+
+
+def test_a_caller_sleeps_while_a_cell_takes_long(kernel: Sandbox) -> None:
+    """It is awake for the first moment alone, and only where it is the only one."""
+    kernel.run_code("import time")
+    before_s = time.thread_time()
+    assert kernel.run_code("time.sleep(1)").success
+    assert time.thread_time() - before_s < 0.5
+    assert not shortcut._listening
+
+
+def test_callers_that_listen_at_once_hear_their_own(kernel: Sandbox) -> None:
+    """Nobody stays awake then."""
+    with Sandbox(mode="kernel") as other, ThreadPoolExecutor(2) as threads:
+        for _ in range(20):
+            ours = threads.submit(kernel.run_code, "'ours'")
+            theirs = threads.submit(other.run_code, "'theirs'")
+            assert shown(ours.result(NET_S)) == ["'ours'"]
+            assert shown(theirs.result(NET_S)) == ["'theirs'"]
 
 
 def test_what_answers_the_next_call_is_left_to_it(
