@@ -42,7 +42,7 @@ MERGED_BYTES = 1 << 20
 """Kept of kern's stderr, and where it is the command's too."""
 KERN_END_S = 5.0
 _REFUSED = 1
-"""kern's exit status where it does not start a box."""
+"""kern's exit status where it does not start a box, or gives up one that it built."""
 FEW_BYTES = 1 << 13
 """Read at once of what is mostly small: a larger buffer costs more than its use."""
 _LOOKS = 8
@@ -100,7 +100,8 @@ class Box:
         self._frames = FrameReader()
         self._gone = self._killed = self._leaves = False
         self._holds_slot = True
-        self._may_start_again = launch.filtered
+        self._may_start_again = launch.filtered and launch.driver is not None
+        self._earlier_notes = ""
         self._kern_timer: Timer | None = None
 
     @property
@@ -347,7 +348,7 @@ class Box:
     @property
     def notes(self) -> str:
         """What kern said, as far as it was read."""
-        return self._kern.said
+        return self._earlier_notes + self._kern.said
 
     # -- the box speaks
 
@@ -434,8 +435,10 @@ class Box:
         Of a command that ran it tells the end, except where that exits with 125, or
         somebody ends kern; of an image that is gone nothing, and exits with 1.
         """
-        if self.evidence.status == 1 and not self.evidence.started:
-            self.evidence = replace(self.evidence, ran=False)
+        if self.evidence.status == _REFUSED and not self.evidence.started:
+            launch = self.launch
+            unawaited = launch.filtered and not launch.stderr_on_stdin
+            self.evidence = replace(self.evidence, ran=False, may_have_run=unawaited)
         elif not self.ready and self.evidence.alive:
             self._note_built()  # it ended before we looked
 
@@ -523,18 +526,17 @@ class Box:
         """Start kern once more, which could not filter the box's network.
 
         Two of its processes bring the box's loopback up, and about one box in 1,700 of
-        a busy host is refused as the one finds it up before it has its address. No code
-        has run by then, so a call loses nothing; a second refusal is told.
+        a busy host is refused as the one finds it up before it has its address. The
+        driver says nothing before the filter is there, so that no code has run.
         """
         self._may_start_again = False
-        call = None if self._service is None else self._service.withdraw()
+        self._earlier_notes = self._kern.said
         self._let_go()
         self._kern = _supervisor(self.launch)
         self._frames = FrameReader()
-        self._service = self._split = None
-        self._gone = self.ready = self.settled = False
+        self._gone = False
         self.evidence = Evidence()
-        self.start(call)
+        self.start()
 
     def _advance(self) -> None:
         """Finish the call once its end is known, the box once both ends are seen."""
@@ -578,7 +580,7 @@ class Box:
         setup end is taken for kern's.
         """
         self._kern.notes.drain()
-        text = self._kern.said
+        text = self.notes
         split = len(text) if self._split is None else self._split
         return text[:split], text[split:]
 

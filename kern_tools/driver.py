@@ -437,6 +437,28 @@ def preload() -> None:
             own(PRELOAD.pop(0))
 
 
+def await_proxy(port: int) -> None:
+    """Wait until kern's filter of the network listens, which code may need at once.
+
+    kern starts a box before that, and ends it if that fails.
+    """
+    for _ in range(2000):
+        if listens(port):
+            return
+        own("time").sleep(0.001)
+
+
+def listens(port: int) -> bool:
+    """Tell whether somebody takes connections there; true where that is not told."""
+    try:
+        handle = posix.open("/proc/net/tcp", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return True
+    rows = posix.read(handle, 1 << 16).split(b"\n")
+    posix.close(handle)
+    return any(b":%04X 00000000:0000 0A" % port in row for row in rows)
+
+
 def load_trees() -> None:
     """Make the types of syntax trees, once, as every cell needs them."""
     if "_ast" in PRELOAD:
@@ -616,6 +638,8 @@ OWNER = [posix.getpid()]
 CONTROL = connect()
 OUT: list[Any] = [CONTROL]
 _signal.signal(_signal.SIGURG, on_deadline)
+if "proxy_port" in SETTING:
+    await_proxy(SETTING["proxy_port"])
 send(b"h", b"%d.%d.%d" % sys.version_info[:3])
 prepare()
 if SETTING["wanted"]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .cache import record_place
 from .config import SandboxConfig
@@ -23,8 +23,16 @@ Mode = Literal["fresh", "resident", "kernel"]
 GRACE_S = 5
 """kern's own deadline comes this much after ours: a backstop, never the verdict."""
 NOT_FOUND = "kern-tools: no such command"
+PROXY_PORT = 3128
+"""Where kern's filter of the network listens in a box."""
 _OURS = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Stale bytecode is known by whole seconds, within which agents rewrite a file."""
+_AWAIT_PROXY = f"""\
+n=0; until [ $n = 20000 ] || ! [ -r /proc/net/tcp ]; do while read -r _ at _ state _; do
+case $at.$state in *:{PROXY_PORT:04X}.0A) n=19999;; esac; done </proc/net/tcp
+n=$((n+1)); done
+"""
+"""kern starts a box before its filter listens, and ends it if that fails."""
 _TO_STDIN = f"""\
 command -v "$1" >/dev/null 2>&1 || {{ echo '{NOT_FOUND}' >&2; exit 127; }}
 exec 2>&0 0</dev/null; exec "$@"
@@ -110,7 +118,7 @@ class Launcher:
         env_file = _private_env_file(at_start) if at_start else None
         boot = CLEAN_PATH + BOOT if at_start else BOOT
         command = ["python3", "-s" if at_start else "-I", "-S", "-c", boot]
-        setting = {
+        setting: dict[str, Any] = {
             "mode": mode,
             "env": {**_OURS, **env, **self.variables, "MPLBACKEND": "Agg"},
             "folder": BOX_ROOT,
@@ -119,7 +127,9 @@ class Launcher:
             "preload": tuple(preload),
             "wanted": tuple(wanted),
         }
-        same = self.image.host_python
+        same, filtered = self.image.host_python, bool(self.config.egress_allow)
+        if filtered:
+            setting["proxy_port"] = PROXY_PORT
         return Launch(
             argv=(*self._box(life_s, env_file), "--", *command),
             environ=self._environ(),
@@ -127,7 +137,7 @@ class Launcher:
             mode=mode,
             life_s=life_s,
             wanted=tuple(wanted),
-            filtered=bool(self.config.egress_allow),
+            filtered=filtered,
             env_file=env_file,
         )
 
@@ -142,13 +152,15 @@ class Launcher:
         """
         env = {**self.config.environment(), **self.variables}
         env_file = _private_env_file(env) if env else None
+        filtered = bool(self.config.egress_allow)
         if shell:
-            command = ["/bin/sh", "-c", _TO_STDIN, "sh", *command]
+            script = _AWAIT_PROXY + _TO_STDIN if filtered else _TO_STDIN
+            command = ["/bin/sh", "-c", script, "sh", *command]
         return Launch(
             argv=(*self._box(life_s, env_file), "--", *command),
             environ=self._environ(),
             stderr_on_stdin=shell,
-            filtered=bool(self.config.egress_allow),
+            filtered=filtered,
             env_file=env_file,
         )
 

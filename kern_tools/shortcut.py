@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 HERE_S = 0.005
 AWAKE_S = 0.001
-"""How long a lone caller does not sleep: to be woken takes longer than many a cell."""
+"""How long a lone caller does not sleep: to be woken takes longer than many a cell.
+
+It costs that much processor time, and other threads of the process may wait as long.
+"""
 GONE_S = 0.05
 """How long a caller waits for the end of a box that it has killed, if it has to."""
 _SPARE_PROCESSOR = len(os.sched_getaffinity(0)) > 1
@@ -62,10 +65,12 @@ def _hear_end(box: Box, call: Call) -> bool:
     assert box.control is not None
     poll = select.poll()
     poll.register(box.control, select.POLLIN)
-    until_s = time.monotonic() + min(HERE_S, call.timeout_s)
+    began_s = time.monotonic()
+    until_s = began_s + min(HERE_S, call.timeout_s)
+    awake_until_s = min(began_s + AWAKE_S, until_s)
     try:
         _listening.add(call)
-        while _is_heard(poll, until_s):
+        while _is_heard(poll, awake_until_s, until_s):
             frames = box.read_frames()
             if frames is None:
                 return False
@@ -78,10 +83,9 @@ def _hear_end(box: Box, call: Call) -> bool:
         _listening.discard(call)
 
 
-def _is_heard(poll: select.poll, until_s: float) -> bool:
+def _is_heard(poll: select.poll, awake_until_s: float, until_s: float) -> bool:
     """Wait until the driver says something; tell whether it did in time."""
     now_s = time.monotonic()
-    awake_until_s = min(now_s + AWAKE_S, until_s)
     while _SPARE_PROCESSOR and len(_listening) == 1 and now_s < awake_until_s:
         if poll.poll(0):
             return True

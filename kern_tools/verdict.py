@@ -21,6 +21,7 @@ class Evidence:
     Attributes:
         ended_by: Our own reason to kill the box, if we did.
         ran: The workload had begun: the driver's hello, or the end of kern's setup.
+        may_have_run: Where it had not, as far as we know, nothing would have told.
         exit_code: The driver's word, for a call it finished itself; minus the signal
             for a child that one ended.
         exec_failure: errno, whether the file exists, and the path tried.
@@ -33,6 +34,7 @@ class Evidence:
 
     ended_by: EndedBy | None = None
     ran: bool = False
+    may_have_run: bool = False
     exit_code: int | None = None
     exec_failure: tuple[int, bool, str] | None = None
     status: int | None = None
@@ -142,10 +144,11 @@ def _never_ran(seen: Evidence, terms: Terms) -> Verdict:
     if b"x" in seen.alive and seen.started and seen.status in (126, 127):
         return _exec_failed((0, seen.status == 126, terms.command), terms)
     code = seen.status if seen.status is not None and seen.status > 0 else NOTHING_RAN
+    ran = "the code may have run" if seen.may_have_run else "none of the code ran"
     fault = startup_fault(
         "host",
-        f"the box did not start (kern's exit code {code}); none of the code"
-        " ran, and kern's own words are in runtime_notes",
+        f"the box did not start (kern's exit code {code}); {ran}, and kern's own words"
+        " are in runtime_notes",
     )
     return Verdict(fault, code)
 

@@ -41,6 +41,27 @@ def test_a_box_that_could_not_be_filtered_is_started_again(
         assert sandbox.run(["echo", "next"]).stdout == "next\n"
 
 
+def test_what_python_is_started_with_is_there_the_second_time(
+    refusals: Refusals, mode: Any
+) -> None:
+    """And the refusal is in kern's own words, though the call ran."""
+    options = {"env": {"PYTHONHASHSEED": "7", "A": "b"}, **FILTERED}
+    with Sandbox(mode=mode, prewarm=0, **options) as sandbox:
+        refusals.plan(1)
+        code = "import os; print(os.environ['A'], os.environ['PYTHONHASHSEED'])"
+        result = sandbox.run_code(code)
+        assert (result.stdout, result.fault) == ("b 7\n", None)
+        assert "the port never came up" in "\n".join(result.runtime_notes)
+
+
+def test_code_finds_the_filter_at_work(mode: Any) -> None:
+    """A first request is not refused because it came too early."""
+    code = "import socket; socket.create_connection(('127.0.0.1', 3128), 30).close()"
+    with Sandbox(mode=mode, prewarm=0, **FILTERED) as sandbox:
+        result = sandbox.run_code(code)
+        assert result.success, result.code_stderr
+
+
 def test_a_second_refusal_is_told(refusals: Refusals, mode: Any) -> None:
     """With kern's own words; the sandbox is as usable as before."""
     with Sandbox(mode=mode, prewarm=0, **FILTERED) as sandbox:

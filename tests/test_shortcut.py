@@ -141,7 +141,7 @@ def test_a_caller_sleeps_while_a_cell_takes_long(kernel: Sandbox) -> None:
 
 
 def test_callers_that_listen_at_once_hear_their_own(kernel: Sandbox) -> None:
-    """Nobody stays awake then."""
+    """Then they sleep, which changes nothing in what they hear."""
     with Sandbox(mode="kernel") as other, ThreadPoolExecutor(2) as threads:
         for _ in range(20):
             ours = threads.submit(kernel.run_code, "'ours'")

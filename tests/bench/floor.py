@@ -33,20 +33,16 @@ def two_pythons() -> Generator[Callable[[bytes], bytes]]:
     there and back.
     """
     ours, theirs = socket.socketpair()
-    with ours:
-        with theirs:
-            number = str(theirs.fileno())
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _ANSWERING, number],
-                pass_fds=[theirs.fileno()],
-            )
+    number = str(theirs.fileno())
+    argv = [sys.executable, "-I", "-S", "-c", _ANSWERING, number]
+    with subprocess.Popen(argv, pass_fds=[theirs.fileno()]), ours:
+        theirs.close()
 
         def ask(code: bytes) -> bytes:
             ours.sendall(code)
             return ours.recv(1 << 16)
 
         yield ask
-    process.wait()
 
 
 class KernAlone:
