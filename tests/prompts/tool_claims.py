@@ -38,11 +38,14 @@ def runs_commands(live: Live, said: Said) -> None:
 
 def shells(live: Live, said: Said) -> None:
     """One command leaves things behind, the next one looks for them."""
-    live.call(
+    first = live.call(
         "run_command",
         command="echo kept > kept.txt; echo x > /dev/shm/scratch; cd /tmp; v=1;"
-        " sleep 60 >/dev/null 2>&1 </dev/null &",
+        " sleep 60 >/dev/null 2>&1 </dev/null & until"
+        ' [ "$(tr -d "\\0" </proc/$!/cmdline)" = sleep60 ]; do :; done',
     )
+    assert first.result is not None
+    assert first.result.success, first.text
     look = (
         f'[ "$PWD" = {said["where"]} ] || echo cd; [ -z "$v" ] || echo variables;'
         " [ -e kept.txt ] && echo files; [ -e /dev/shm/scratch ] && echo scratch;"
@@ -53,7 +56,8 @@ def shells(live: Live, said: Said) -> None:
     assert reply.result is not None
     assert reply.result.success, reply
     kept = {"files"} if "in a new box" in said[0] else {"files", "scratch", "processes"}
-    assert set(reply.result.stdout.split()) == kept
+    found = set(reply.result.stdout.split())
+    assert found == kept, (found, reply.text)
 
 
 TOOLS: tuple[Claim, ...] = (
