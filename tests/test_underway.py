@@ -51,6 +51,11 @@ def own_boxes() -> list[str]:
     return [name for name, _ in found]
 
 
+def wait_until_no_box() -> None:
+    """Wait for what kern had begun to build: it is killed, and may be seen to die."""
+    wait_until(lambda: own_boxes() == [])
+
+
 def own_workspaces() -> list[Path]:
     """Give the workspaces that this process made."""
     return list(Path(tempfile.gettempdir()).glob(f"kern-tools-ws-{owner().token}-*"))
@@ -158,7 +163,7 @@ def test_closing_at_any_moment_of_an_opening_leaves_nothing(
             opening.exception(), SandboxClosed
         )
         assert not sandbox.is_open
-        assert own_boxes() == []
+        wait_until_no_box()
         assert own_workspaces() == []
 
 
@@ -176,7 +181,7 @@ def test_whoever_closes_finds_it_closed(threads: ThreadPoolExecutor) -> None:
 
         closing = [threads.submit(close, sandbox, root, start) for _ in range(4)]
         assert not any(each.result(NET_S) for each in closing)
-        assert own_boxes() == []
+        wait_until_no_box()
 
 
 def test_two_threads_that_open_get_the_same(threads: ThreadPoolExecutor) -> None:
