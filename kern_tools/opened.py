@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .accounts import ASK_S
@@ -72,7 +73,7 @@ class Opened:
         holdings.furnish(opening)
         opening.check()
         if not self.image.host_python:
-            self._try_out()
+            self._try_out(opening)
         holdings.find_account(self._ask_who)
         if config.mode != "fresh":
             holdings.serve_session()
@@ -225,9 +226,12 @@ class Opened:
             fault=fault,
         )
 
-    def _try_out(self) -> None:
+    def _try_out(self, opening: Opening) -> None:
         """Find out whether the image has Python, and a shell, by using them."""
         reference, holdings = self.image.reference, self._holdings
+        if self.config.egress_allow and reference not in _PROGRAMS:
+            # kern's filter takes a box that is over at once for one that fails.
+            Opened(_unfiltered(self.config), opening).close()
         if reference not in _PROGRAMS:
             python = self._works(Request(code_work("", "python")))
             holdings.has_python = python
@@ -259,3 +263,16 @@ class Opened:
                 fault=fault,
             )
         return fault is None or fault.type != FaultType.EXEC_FAILED
+
+
+def _unfiltered(config: SandboxConfig) -> SandboxConfig:
+    """Give what is needed of a configuration to see what its image has."""
+    return replace(
+        config,
+        egress_allow=(),
+        mode="fresh",
+        prewarm=0,
+        setup=None,
+        setup_code=None,
+        workspace=None,
+    )
